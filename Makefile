@@ -1,0 +1,41 @@
+# make demo   set up .venv, train on the CPU, end with a page of pictures
+# make test   set up .venv, then lint, types and all tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test setup bench clean
+demo: $(VENV)/.demo
+	$(BIN)/dmf demo
+
+test: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+bench: $(VENV)/.test
+	$(BIN)/python bench/training_step.py
+	$(BIN)/python bench/uniformization.py
+
+setup: $(VENV)/.test
+
+# torch goes in alone and first: resolved together with the rest, pip may pick a
+# build with gigabytes of GPU libraries that a CPU run never loads. A torch that is
+# too old, or absent for this Python, is replaced when the project itself installs.
+$(VENV)/.torch:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check torch==2.13.0
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo

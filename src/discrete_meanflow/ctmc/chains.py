@@ -1,0 +1,162 @@
+"""The chains of the paper, and some that test what the paper's do not.
+
+With a matrix: :func:`two_state`, :func:`ring`, :func:`birth_death`, :func:`random_dense`,
+and, varying in time, :func:`pulsed_ring` and :func:`tilting_birth_death`. Without one:
+:class:`BulkQueue` and :class:`Epidemic`.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.ctmc.generator import (
+    ConstantGenerator,
+    Generator,
+    TimeVaryingGenerator,
+)
+from discrete_meanflow.ctmc.simulate import JumpRates
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import Matrix, State, Times
+
+
+def _from_rates(off_diagonal: Tensor) -> Matrix:
+    """Put minus the column sums on the diagonal."""
+    return off_diagonal - torch.diag_embed(off_diagonal.sum(-2))
+
+
+def _shift(n: int, by: int, wrap: bool) -> Tensor:
+    """The matrix of the map x -> x + by; moves over the edge are dropped unless wrapped."""
+    matrix = torch.zeros(n, n, dtype=torch.float64)
+    for x in range(n):
+        y = x + by
+        if wrap or 0 <= y < n:
+            matrix[y % n, x] += 1
+    return matrix
+
+
+def two_state(rate: float = 2.0) -> ConstantGenerator:
+    """The symmetric chain on two states."""
+    return ConstantGenerator(_from_rates(rate * _shift(2, 1, wrap=True)))
+
+
+def ring(n: int = 3, forward: float = 2.0, backward: float = 1.0) -> ConstantGenerator:
+    """x -> x + 1 at rate ``forward``, x -> x - 1 at rate ``backward``, modulo n."""
+    if n < 3:
+        raise InputError(f"ring: needs at least 3 states, got {n}")
+    return ConstantGenerator(
+        _from_rates(forward * _shift(n, 1, wrap=True) + backward * _shift(n, -1, wrap=True))
+    )
+
+
+def birth_death(n: int = 10, birth: float = 1.5, death: float = 1.0) -> ConstantGenerator:
+    """x -> x + 1 at rate ``birth``, x -> x - 1 at rate ``death``; reflecting at 0 and n - 1."""
+    return ConstantGenerator(
+        _from_rates(birth * _shift(n, 1, wrap=False) + death * _shift(n, -1, wrap=False))
+    )
+
+
+def random_dense(n: int, g: torch.Generator, scale: float = 3.0) -> ConstantGenerator:
+    """Every jump possible, rates exponential with mean ``scale / n``."""
+    rates = torch.empty(n, n, dtype=torch.float64).exponential_(generator=g) * scale / n
+    return ConstantGenerator(_from_rates(rates - torch.diag(rates.diagonal())))
+
+
+def pulsed_ring(n: int = 3) -> TimeVaryingGenerator:
+    """A ring whose two rates pulse. Rotations commute, so K has a closed form."""
+    ahead, back = _shift(n, 1, wrap=True), _shift(n, -1, wrap=True)
+
+    def u(t: Times) -> Matrix:
+        phase = 2 * math.pi * t[..., None, None]
+        return _from_rates(
+            (2 + phase.sin()) * ahead.to(t.device) + (1 + phase.cos() / 2) * back.to(t.device)
+        )
+
+    return TimeVaryingGenerator(u, f"pulsed_ring({n})")
+
+
+def tilting_birth_death(n: int = 5) -> TimeVaryingGenerator:
+    """Births fade from 3 to 1 while deaths grow from 0.5 to 2.5: u_s and u_t do not commute."""
+    up, down = _shift(n, 1, wrap=False), _shift(n, -1, wrap=False)
+
+    def u(t: Times) -> Matrix:
+        s = t[..., None, None]
+        return _from_rates((3 - 2 * s) * up.to(t.device) + (0.5 + 2 * s.square()) * down.to(t.device))
+
+    return TimeVaryingGenerator(u, f"tilting_birth_death({n})")
+
+
+class BulkQueue(JumpRates):
+    """Customers come in groups and are served one by one: infinitely many states, no matrix.
+
+    Groups of 1 to ``largest`` (equally likely) arrive at rate ``arrivals``; one customer
+    leaves at rate ``service`` while there is one.
+    """
+
+    def __init__(self, arrivals: float = 3.0, largest: int = 16, service: float = 4.0) -> None:
+        if arrivals < 0 or service < 0 or largest < 1:
+            raise InputError("BulkQueue: rates must be >= 0 and groups hold at least 1")
+        self.arrivals, self.largest, self.service = arrivals, largest, service
+
+    def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
+        steps = torch.arange(self.largest + 1, device=x.device)  # 0 stands for a service
+        targets = x[..., None] + torch.where(steps == 0, -1, steps)
+        arrival = self.arrivals / self.largest
+        rates = torch.where(
+            steps == 0, self.service * (x[..., None] > 0).to(t.dtype), torch.as_tensor(arrival, dtype=t.dtype, device=t.device)
+        )
+        return targets.clamp(min=0), rates
+
+    def __repr__(self) -> str:
+        return f"BulkQueue(arrivals={self.arrivals}, largest={self.largest}, service={self.service})"
+
+
+class Epidemic(JumpRates):
+    """The SIR epidemic: (S, I) -> (S - 1, I + 1) at ``contact S I / N``, I -> I - 1 at ``recovery I``.
+
+    A state is the index ``S (N + 1) + I``: a population of 100 has 10,201 of them.
+    """
+
+    def __init__(self, population: int = 100, contact: float = 3.0, recovery: float = 1.0) -> None:
+        if population < 1 or contact < 0 or recovery < 0:
+            raise InputError("Epidemic: needs a population of at least 1 and rates >= 0")
+        self.population, self.contact, self.recovery = population, contact, recovery
+
+    def encode(self, susceptible: Tensor, infected: Tensor) -> State:
+        return susceptible * (self.population + 1) + infected
+
+    def decode(self, x: State) -> tuple[Tensor, Tensor]:
+        return x // (self.population + 1), x % (self.population + 1)
+
+    def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
+        susceptible, infected = self.decode(x)
+        infection = self.contact * susceptible * infected / self.population
+        recovery = self.recovery * infected
+        targets = torch.stack([x - (self.population + 1) + 1, x - 1], -1)
+        return targets, torch.stack([infection, recovery], -1).to(t.dtype)
+
+    def __repr__(self) -> str:
+        return f"Epidemic({self.population}, contact={self.contact}, recovery={self.recovery})"
+
+
+def truncate(rates: JumpRates, n: int) -> Tensor:
+    """The generator of ``rates`` on the states 0 .. n-1, jumps out of them dropped: sparse (n, n).
+
+    Built from constant rates; its action on a law is what uniformization needs.
+    """
+    x = torch.arange(n)
+    targets, rate = rates.jumps(x, torch.zeros(n, dtype=torch.float64))
+    rate = rate.double() * ((targets >= 0) & (targets < n) & (targets != x[:, None]))
+    start = x[:, None].expand_as(targets)
+    entries = rate > 0
+    rows = torch.cat([targets[entries], x])
+    columns = torch.cat([start[entries], x])
+    values = torch.cat([rate[entries], -rate.sum(-1)])
+    return torch.sparse_coo_tensor(
+        torch.stack([rows, columns]), values, (n, n), check_invariants=True
+    ).coalesce().to_sparse_csr()
+
+
+def paper_chains() -> dict[str, Generator]:
+    """The three chains of the paper's section 5.1."""
+    return {"two-state": two_state(), "ring": ring(), "birth-death": birth_death()}

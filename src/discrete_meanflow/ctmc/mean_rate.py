@@ -1,0 +1,76 @@
+"""The mean discrete rate and the identity it satisfies (paper, sections 4.1 and 4.2).
+
+    ubar(y, x, r, t) = (K_{r,t}(y, x) - delta_{y,x}) / (t - r)
+    ubar = u_t K_{r,t} - (t - r) d/dt ubar                         (the identity)
+    ubar = 1/(t - r) integral_r^t u_s K_{r,s} ds                   (its integral form)
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.transition import (
+    as_times,
+    magnus_product,
+    ordered_product,
+    transition,
+)
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import Matrix, Times
+
+
+def mean_rate(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
+    """``ubar = (K_{r,t} - I) / (t - r)``, shape ``(*batch, n, n)``, for r < t."""
+    r, t = _strict_times(r, t)
+    return _mean_rate(transition(generator, r, t), r, t)
+
+
+def identity_residual(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
+    """``ubar - (u_t K_{r,t} - (t - r) d/dt ubar)``: zero up to rounding.
+
+    The derivative is the forward-mode derivative of the kernel itself, so it does not
+    presuppose the forward equation that the identity comes from.
+    """
+    r, t = _strict_times(r, t)
+    kernel = _differentiable_kernel(generator, r, t)
+    ubar, ubar_dt = torch.func.jvp(
+        lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),)
+    )
+    return ubar - (generator.at(t) @ kernel(r, t) - (t - r)[..., None, None] * ubar_dt)
+
+
+def integral_form(
+    generator: Generator, r: Tensor | float, t: Tensor | float, nodes: int = 32
+) -> Matrix:
+    """``1/(t - r) integral_r^t u_s K_{r,s} ds`` by Gauss-Legendre quadrature."""
+    r, t = _strict_times(r, t)
+    points, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(nodes))
+    s = r[..., None] + (t - r)[..., None] * (points + 1) / 2  # (*batch, nodes)
+    flow = generator.at(s) @ transition(generator, r[..., None].expand_as(s), s)
+    return torch.einsum("k,...kyx->...yx", weights / 2, flow)
+
+
+def _strict_times(r: Tensor | float, t: Tensor | float) -> tuple[Times, Times]:
+    r, t = as_times(r, t)
+    if not bool((r < t).all()):
+        raise InputError("the mean rate needs r < t: at r = t it is the generator itself")
+    return r, t
+
+
+def _mean_rate(kernel: Matrix, r: Times, t: Times) -> Matrix:
+    eye = torch.eye(kernel.shape[-1], dtype=kernel.dtype, device=kernel.device)
+    return (kernel - eye) / (t - r)[..., None, None]
+
+
+def _differentiable_kernel(
+    generator: Generator, r: Times, t: Times
+) -> Callable[[Times, Times], Matrix]:
+    """``(r, t) -> K_{r,t}`` without checks or loops that depend on values."""
+    if isinstance(generator, ConstantGenerator):
+        u = generator.matrix
+        return lambda r, t: torch.linalg.matrix_exp((t - r)[..., None, None] * u)
+    cells = ordered_product(generator, r, t).cells
+    return lambda r, t: magnus_product(generator, r, t, cells)

@@ -1,0 +1,13 @@
+"""What the user can mend, told apart from what we must mend.
+
+The command line shows an :class:`InputError` as one line and exits with 2; any other
+exception is a bug of the library and exits with 70 and a log.
+"""
+
+
+class InputError(ValueError):
+    """Bad input: the message is one line, names the place and says what to do."""
+
+
+class Interrupted(Exception):
+    """The user asked to stop; everything up to here is saved."""

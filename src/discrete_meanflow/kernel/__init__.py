@@ -1,0 +1,7 @@
+"""Learned transition kernels K_theta(y, x, r, t): a network and a law made of its logits."""
+
+from discrete_meanflow.kernel.base import Kernel
+from discrete_meanflow.kernel.boundary import BoundaryKernel
+from discrete_meanflow.kernel.unconstrained import UnconstrainedKernel
+
+__all__ = ["BoundaryKernel", "Kernel", "UnconstrainedKernel"]

@@ -1,0 +1,46 @@
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from discrete_meanflow.ctmc.transition import as_times
+from discrete_meanflow.types import Logits, Matrix, Probs, State, Times
+
+
+class Kernel(nn.Module, ABC):
+    """``K_theta(., x, r, t)``: for each start state x at r, a law of the state at t.
+
+    ``forward`` is the one pass through the network; ``law`` says what its logits mean and
+    ``transport`` draws from that law. They are apart so that whatever acts on logits
+    (guidance, temperature) has its place between them.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        """One forward pass: shape ``(*batch, n)``."""
+        return self.network(x, r, t)
+
+    @abstractmethod
+    def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
+        """``K_theta(., x, r, t)`` from logits already computed: shape ``(*batch, n)``."""
+
+    @abstractmethod
+    def transport(
+        self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator
+    ) -> State:
+        """Draw ``X_t ~ K_theta(., x, r, t)``: shape ``(*batch,)``."""
+
+    def probs(self, x: State, r: Times, t: Times) -> Probs:
+        """``K_theta(., x, r, t)``: shape ``(*batch, n)``. Differentiable; checks nothing."""
+        return self.law(x, self(x, r, t), r, t)
+
+    def matrix(self, states: int, r: Tensor | float, t: Tensor | float) -> Matrix:
+        """``K_theta[y, x]`` for all pairs of states: shape ``(*times, n, n)``, columns laws."""
+        r, t = as_times(r, t)
+        like = next(self.parameters())
+        x = torch.arange(states, device=like.device).expand(*r.shape, states)
+        spread = [s.to(like)[..., None].expand(x.shape) for s in (r, t)]
+        return self.probs(x, *spread).transpose(-1, -2)

@@ -1,0 +1,6 @@
+"""How far a kernel or its samples are from the truth."""
+
+from discrete_meanflow.metric.divergence import sampling_floor, total_variation
+from discrete_meanflow.metric.kernel_error import KernelError, kernel_error, time_grid
+
+__all__ = ["KernelError", "kernel_error", "sampling_floor", "time_grid", "total_variation"]

@@ -1,0 +1,35 @@
+"""Total variation, and what it cannot be below when a law is known from N draws only."""
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.types import Probs
+
+
+def total_variation(p: Probs, q: Probs) -> Tensor:
+    """``1/2 sum_y |p(y) - q(y)|``: shape ``(*batch,)``."""
+    return (p - q).abs().sum(-1) / 2
+
+
+def frequencies(y: Tensor, n: int) -> Probs:
+    """Empirical laws of draws along the last axis: ``(*batch, N) -> (*batch, n)``, float64."""
+    flat = y.reshape(-1, y.shape[-1])
+    counts = torch.zeros(len(flat), n, dtype=torch.float64, device=y.device)
+    counts.scatter_add_(1, flat, torch.ones_like(flat, dtype=torch.float64))
+    return (counts / y.shape[-1]).reshape(*y.shape[:-1], n)
+
+
+def sampling_floor(p: Probs, draws: int, g: torch.Generator, repeats: int = 200) -> Tensor:
+    """``E TV(empirical law of N draws from p, p)``: the mean over many fresh sets of draws.
+
+    Shape ``(*batch,)``. About ``1/2 sum_y sqrt(2 p(1-p) / (pi N))`` where N p is large.
+    """
+    if draws < 1 or repeats < 1:
+        raise InputError(f"sampling floor: needs draws >= 1 and repeats >= 1, got {draws}")
+    p = p.double()
+    total = torch.zeros(p.shape[:-1], dtype=torch.float64, device=p.device)
+    for _ in range(repeats):
+        total += total_variation(frequencies(categorical(p, g, draws), p.shape[-1]), p)
+    return total / repeats

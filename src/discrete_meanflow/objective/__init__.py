@@ -1,0 +1,28 @@
+"""What a kernel is asked to satisfy: each objective maps (kernel, path) to a scalar."""
+
+from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty
+from discrete_meanflow.objective.estimator import (
+    Estimator,
+    ExactExpectation,
+    ModelExpectation,
+    Sampled,
+)
+from discrete_meanflow.objective.kernel_residual import KernelResidual
+from discrete_meanflow.objective.time_derivative import finite_difference, forward_mode
+from discrete_meanflow.objective.transition_likelihood import TransitionLikelihood
+from discrete_meanflow.objective.weighted import Weighted
+
+__all__ = [
+    "BoundaryPenalty",
+    "Estimator",
+    "ExactExpectation",
+    "KernelResidual",
+    "ModelExpectation",
+    "Objective",
+    "Sampled",
+    "TransitionLikelihood",
+    "Weighted",
+    "finite_difference",
+    "forward_mode",
+]

@@ -1,0 +1,20 @@
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.process import PathSample
+
+
+class Objective(nn.Module, ABC):
+    """A map ``(kernel, path) -> loss`` whose minimum is the reference kernel.
+
+    It draws nothing: all randomness is in the path, so a step can be traced, stacked over
+    seeds and replayed.
+    """
+
+    draws: int = 1  # draws of x_t per path that the objective wants
+
+    @abstractmethod
+    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+        """A scalar: the mean over the batch."""

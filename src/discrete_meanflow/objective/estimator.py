@@ -1,0 +1,76 @@
+"""Estimators of ``E[u_t(., X_t) | X_r = x_r]``, the right-hand side of the identity."""
+
+from abc import ABC, abstractmethod
+
+from torch import nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.process import ChainProcess, PathSample, Process
+from discrete_meanflow.types import Probs
+
+
+class Estimator(nn.Module, ABC):
+    """A target g for ``d/dt K_theta(., x_r, r, t)``; no gradient flows through it."""
+
+    draws: int = 1
+
+    @abstractmethod
+    def forward(self, kernel: Kernel, path: PathSample) -> Probs:
+        """g: shape ``(*batch, n)``."""
+
+
+class Sampled(Estimator):
+    """``g = 1/m sum_i u_t(., x_t^i)`` with ``x_t^i ~ K_{r,t}(., x_r)``; unbiased.
+
+    m = 1 is the paper's single sample; the variance falls as 1/m.
+    """
+
+    def __init__(self, process: Process, draws: int = 1) -> None:
+        super().__init__()
+        if draws < 1:
+            raise InputError(f"sampled estimator: needs at least one draw, got {draws}")
+        self.process, self.draws = process, draws
+
+    def forward(self, kernel: Kernel, path: PathSample) -> Probs:
+        t = path.t[..., None].expand(path.y.shape)
+        return self.process.rate(path.y, t).mean(-2)
+
+    def extra_repr(self) -> str:
+        return f"draws={self.draws}"
+
+
+class ExactExpectation(Estimator):
+    """``g = u_t K_{r,t}(., x_r)``: the expectation itself, with no variance left."""
+
+    def __init__(self, process: ChainProcess) -> None:
+        super().__init__()
+        self.process = _with_matrix(process, "the exact expectation")
+
+    def forward(self, kernel: Kernel, path: PathSample) -> Probs:
+        assert path.law is not None  # a ChainProcess always gives it
+        return self.process.flow(path.law, path.t)
+
+
+class ModelExpectation(Estimator):
+    """``g = u_t K_theta(., x_r)`` with the gradient stopped: no draw of x_t, no exact kernel.
+
+    The forward equation with the model on both sides. Its only fixed point is the exact
+    kernel, since ``K_theta(., x, r, r) = delta_x`` holds by construction.
+    """
+
+    def __init__(self, process: ChainProcess) -> None:
+        super().__init__()
+        self.process = _with_matrix(process, "the model's expectation")
+
+    def forward(self, kernel: Kernel, path: PathSample) -> Probs:
+        return self.process.flow(kernel.probs(path.x, path.r, path.t), path.t).detach()
+
+
+def _with_matrix(process: Process, what: str) -> ChainProcess:
+    if not isinstance(process, ChainProcess):
+        raise InputError(
+            f"{what} needs a generator matrix, and {type(process).__name__} has none; "
+            "use Sampled(process, draws)"
+        )
+    return process

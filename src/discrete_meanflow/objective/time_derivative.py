@@ -1,0 +1,20 @@
+"""Two ways to differentiate a map of t: forward mode, and the finite difference that checks it."""
+
+from collections.abc import Callable
+
+import torch
+
+from discrete_meanflow.types import Probs, Times
+
+TimeDerivative = Callable[[Callable[[Times], Probs], Times], Probs]
+
+
+def forward_mode(f: Callable[[Times], Probs], t: Times) -> Probs:
+    """``d/dt f(t)`` exactly, one forward pass with tangents."""
+    return torch.func.jvp(f, (t,), (torch.ones_like(t),))[1]
+
+
+def finite_difference(f: Callable[[Times], Probs], t: Times) -> Probs:
+    """``(f(t + h) - f(t - h)) / 2h``; h balances truncation h^2 against rounding eps/h."""
+    h = torch.finfo(t.dtype).eps ** (1 / 3)
+    return (f(t + h) - f(t - h)) / (2 * h)

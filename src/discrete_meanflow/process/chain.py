@@ -1,0 +1,58 @@
+import torch
+from torch import Tensor
+
+from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.transition import Propagator
+from discrete_meanflow.process.base import PathSample, Process, check_initial
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.times import TimePair
+from discrete_meanflow.types import Probs, State, Times
+
+
+class ChainProcess(Process):
+    """A finite chain with a known generator: its kernel is exact, its draws too."""
+
+    initial: Tensor
+    columns: Tensor
+
+    def __init__(self, generator: Generator, initial: Tensor | None = None) -> None:
+        super().__init__()
+        self.generator = generator
+        self.states = generator.states
+        self.propagator = Propagator(generator)
+        p_0 = check_initial(initial, self.states)
+        self.register_buffer("initial", p_0, persistent=False)
+        # u transposed: a row per start state, so that u_t(., y) is a row lookup.
+        constant = isinstance(generator, ConstantGenerator)
+        columns = generator.matrix.T.contiguous() if constant else torch.empty(0)
+        self.register_buffer("columns", columns, persistent=False)
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return categorical(self.initial.expand(*shape, self.states), g)
+
+    def law(self, x: State, r: Times, t: Times) -> Probs:
+        """``K_{r,t}(., x)``: shape ``(*batch, n)``, float64."""
+        self.propagator.to(x.device)
+        return self.propagator.law(x, r, t)
+
+    def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
+        r, t = times
+        x_0 = self.source(tuple(r.shape), g)
+        x = categorical(self.law(x_0, torch.zeros_like(r), r), g)
+        law = self.law(x, r, t)
+        return PathSample(x, r.float(), t.float(), categorical(law, g, draws), law.float())
+
+    def rate(self, y: State, t: Times) -> Probs:
+        if self.columns.numel():
+            return self.columns.to(t.dtype)[y]
+        column = y[..., None, None].expand(*y.shape, self.states, 1)
+        return self.generator.at(t).gather(-1, column)[..., 0].to(t.dtype)
+
+    def flow(self, p: Probs, t: Times) -> Probs:
+        """``u_t p``: how fast a law p moves at time t, shape ``(*batch, n)``."""
+        if self.columns.numel():
+            return p @ self.columns.to(p.dtype)
+        return (self.generator.at(t).to(p.dtype) @ p[..., None])[..., 0]
+
+    def extra_repr(self) -> str:
+        return f"{self.generator}"

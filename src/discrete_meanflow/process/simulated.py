@@ -1,0 +1,58 @@
+import torch
+from torch import Tensor
+
+from discrete_meanflow.ctmc.simulate import JumpRates, simulate
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.process.base import PathSample, Process, check_initial
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.times import TimePair
+from discrete_meanflow.types import Probs, State, Times
+
+
+class SimulatedProcess(Process):
+    """A chain known by its jump rates alone: paths are simulated, nothing is tabulated.
+
+    The kernel sees the window of states 0 .. states-1. A path that leaves the window is an
+    error: the window must be chosen large enough to hold the process.
+    """
+
+    initial: Tensor
+
+    def __init__(self, rates: JumpRates, states: int, initial: Tensor | None = None) -> None:
+        super().__init__()
+        self.rates, self.states = rates, states
+        self.register_buffer("initial", check_initial(initial, states), persistent=False)
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return categorical(self.initial.expand(*shape, self.states), g)
+
+    def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
+        r, t = (s.reshape(-1) for s in times)
+        x = self.simulate(self.source(tuple(r.shape), g), torch.zeros_like(r), r, g)
+        spread = [s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t)]
+        y = self.simulate(*spread, g)
+        shape = times.r.shape
+        return PathSample(
+            x.view(shape), times.r.float(), times.t.float(), y.view(*shape, draws), None
+        )
+
+    def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:
+        """``X_t`` given ``X_r = x``, all ``(batch,)``."""
+        y = simulate(self.rates, x, r, t, g)
+        if y.numel() and int(y.max()) >= self.states:
+            raise InputError(
+                f"simulated process: a path reached state {int(y.max())}, but the kernel has "
+                f"{self.states} states; choose more"
+            )
+        return y
+
+    def rate(self, y: State, t: Times) -> Probs:
+        targets, rate = self.rates.jumps(y, t)
+        rate = torch.where(targets < self.states, rate, torch.zeros_like(rate))
+        empty = torch.zeros(*y.shape, self.states, dtype=t.dtype, device=t.device)
+        arrivals = empty.scatter_add(-1, targets.clamp(max=self.states - 1), rate.to(t.dtype))
+        return arrivals.scatter_add(-1, y[..., None], -rate.sum(-1, keepdim=True).to(t.dtype))
+
+    def extra_repr(self) -> str:
+        support = self.initial.nonzero()[:, 0].tolist()
+        return f"{self.rates!r}, states={self.states}, start on {support[0]}..{support[-1]}"

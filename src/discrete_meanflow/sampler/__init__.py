@@ -1,0 +1,5 @@
+"""Generation: compose a kernel over a grid of times. One step is the grid (0, 1)."""
+
+from discrete_meanflow.sampler.kernel import KernelSampler
+
+__all__ = ["KernelSampler"]

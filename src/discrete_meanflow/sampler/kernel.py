@@ -1,0 +1,41 @@
+from collections.abc import Sequence
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.types import State
+
+
+class KernelSampler:
+    """``X_{t_0} -> X_{t_1} -> ... -> X_{t_k}`` with ``X_{t_{i+1}} ~ K_theta(., X_{t_i}, t_i, t_{i+1})``.
+
+    The default grid is (0, 1): one forward pass, one draw.
+    """
+
+    def __init__(self, kernel: Kernel, grid: Sequence[float] = (0.0, 1.0)) -> None:
+        self.kernel = kernel
+        self.grid = [float(t) for t in grid]
+        if len(self.grid) < 2:
+            raise InputError("sampler: the time grid needs at least two times, as in (0, 1)")
+        if any(not 0 <= t <= 1 for t in self.grid):
+            raise InputError(f"sampler: times must lie in [0, 1], got {self.grid}")
+        if any(a >= b for a, b in zip(self.grid, self.grid[1:], strict=False)):
+            raise InputError(f"sampler: times must increase, got {self.grid}")
+
+    @classmethod
+    def steps(cls, kernel: Kernel, k: int) -> "KernelSampler":
+        """k equal steps from 0 to 1."""
+        if k < 1:
+            raise InputError(f"sampler: needs at least one step, got {k}")
+        return cls(kernel, [i / k for i in range(k)] + [1.0])
+
+    @torch.no_grad()
+    def sample(self, x: State, g: torch.Generator) -> State:
+        """Carry the states x from the first time of the grid to the last."""
+        dtype = next(self.kernel.parameters()).dtype
+        for r, t in zip(self.grid, self.grid[1:], strict=False):
+            r_x = torch.full(x.shape, r, dtype=dtype, device=x.device)
+            t_x = torch.full(x.shape, t, dtype=dtype, device=x.device)
+            x = self.kernel.transport(x, self.kernel(x, r_x, t_x), r_x, t_x, g)
+        return x

@@ -1,0 +1,92 @@
+"""Laws of time pairs (r, t) with 0 <= r <= t <= 1: where the identity is asked to hold."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import Times
+
+
+class TimePair(NamedTuple):
+    r: Times
+    t: Times
+
+
+class TimeSampler(ABC):
+    """A law on {0 <= r <= t <= 1}."""
+
+    @abstractmethod
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        """Pairs of the given shape, float64, on the generator's device."""
+
+
+def _check_gap(epsilon: float) -> None:
+    if not 0 <= epsilon < 1:
+        raise InputError(f"time sampler: the gap epsilon must lie in [0, 1), got {epsilon:g}")
+
+
+def _uniform(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return torch.rand(shape, dtype=torch.float64, device=g.device, generator=g)
+
+
+@dataclass(frozen=True)
+class UniformGap(TimeSampler):
+    """``r ~ U[0, 1 - epsilon)``, ``t ~ U[r + epsilon, 1]``: the paper's Algorithm 1."""
+
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_gap(self.epsilon)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        r = _uniform(shape, g) * (1 - self.epsilon)
+        first = r + self.epsilon
+        return TimePair(r, (first + _uniform(shape, g) * (1 - first)).clamp(max=1))
+
+
+@dataclass(frozen=True)
+class LogitNormal(TimeSampler):
+    """Two draws ``sigmoid(z), z ~ N(mean, 1)``, sorted into r < t at least epsilon apart.
+
+    The paper gives the law of one time; as in MeanFlow, the pair is two such draws in order.
+    """
+
+    mean: float = 0.0
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_gap(self.epsilon)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        z = torch.randn(2, *shape, dtype=torch.float64, device=g.device, generator=g)
+        a, b = torch.sigmoid(self.mean + z)
+        t = torch.maximum(a, b).clamp(min=self.epsilon)
+        return TimePair(torch.minimum(torch.minimum(a, b), t - self.epsilon).clamp(min=0), t)
+
+
+@dataclass(frozen=True)
+class Mixed(TimeSampler):
+    """A share of pairs from ``pairs``; the rest are near the diagonal, ``t = r + epsilon``.
+
+    share = 0 is the training of an instantaneous generator; share = 1 is ``pairs`` itself.
+    """
+
+    share: float
+    pairs: TimeSampler
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_gap(self.epsilon)
+        if not 0 <= self.share <= 1:
+            raise InputError(f"share of pairs with r != t must lie in [0, 1], got {self.share:g}")
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        far = self.pairs.sample(shape, g)
+        r = _uniform(shape, g) * (1 - self.epsilon)
+        apart = _uniform(shape, g) < self.share
+        return TimePair(
+            torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon)
+        )
