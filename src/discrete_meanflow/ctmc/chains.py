@@ -6,6 +6,7 @@ and, varying in time, :func:`pulsed_ring` and :func:`tilting_birth_death`. Witho
 """
 
 import math
+import warnings
 
 import torch
 from torch import Tensor
@@ -152,9 +153,12 @@ def truncate(rates: JumpRates, n: int) -> Tensor:
     rows = torch.cat([targets[entries], x])
     columns = torch.cat([start[entries], x])
     values = torch.cat([rate[entries], -rate.sum(-1)])
-    return torch.sparse_coo_tensor(
+    matrix = torch.sparse_coo_tensor(
         torch.stack([rows, columns]), values, (n, n), check_invariants=True
-    ).coalesce().to_sparse_csr()
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return matrix.coalesce().to_sparse_csr()
 
 
 def paper_chains() -> dict[str, Generator]:

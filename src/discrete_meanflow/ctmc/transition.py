@@ -188,28 +188,28 @@ class Propagator:
         return self
 
     def phi(self, t: Times) -> Matrix:
-        """``Phi(t) = K_{0,t}`` by cubic Hermite interpolation, shape ``(*batch, n, n)``."""
-        position = t.double() * self.cells
-        i = position.floor().long().clamp(0, self.cells - 1)
-        s = (position - i)[..., None, None]
-        a, b = self.value[i], self.value[i + 1]
-        da, db = self.slope[i] / self.cells, self.slope[i + 1] / self.cells
-        return (
-            (1 + 2 * s) * (1 - s) ** 2 * a
-            + s * (1 - s) ** 2 * da
-            + s**2 * (3 - 2 * s) * b
-            - s**2 * (1 - s) * db
-        )
+        """``Phi(t) = K_{0,t}``: shape ``(*batch, n, n)``."""
+        return self._interpolate(t, lambda table, i: table[i])
 
     def law(self, x: Tensor, r: Times, t: Times) -> Tensor:
         """The law of X_t given X_r = x: shape ``(*batch, n)``, float64."""
-        column = x[..., None, None].expand(*x.shape, self.value.shape[-1], 1)
         if self.constant:
-            law = self.phi(t - r).gather(-1, column)
+            # Interpolate the one column that is asked for, not the matrix.
+            law = self._interpolate(t.double() - r.double(), lambda table, i: table[i, :, x])
         else:
+            column = x[..., None, None].expand(*x.shape, self.value.shape[-1], 1)
             start = torch.linalg.inv(self.phi(r)).gather(-1, column)
-            law = self.phi(t) @ start
-        return law[..., 0].clamp(min=0)
+            law = (self.phi(t) @ start)[..., 0]
+        return law.clamp(min=0)
+
+    def _interpolate(self, t: Times, read: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Cubic Hermite interpolation of whatever ``read`` takes from the table."""
+        position = t.double() * self.cells
+        i = position.floor().long().clamp(0, self.cells - 1)
+        a, b = read(self.value, i), read(self.value, i + 1)
+        da, db = read(self.slope, i) / self.cells, read(self.slope, i + 1) / self.cells
+        s = expand_like(position - i, a)
+        return a + s * (da + s * (3 * (b - a) - 2 * da - db + s * (2 * (a - b) + da + db)))
 
 
 def _running_product(links: Matrix) -> Matrix:

@@ -48,7 +48,6 @@ class ExactExpectation(Estimator):
         self.process = _with_matrix(process, "the exact expectation")
 
     def forward(self, kernel: Kernel, path: PathSample) -> Probs:
-        assert path.law is not None  # a ChainProcess always gives it
         return self.process.flow(path.law, path.t)
 
 

@@ -16,7 +16,7 @@ class PathSample(NamedTuple):
     r: Times  # (*batch,)
     t: Times  # (*batch,)
     y: State  # m draws of x_t ~ K_{r,t}(., x_r)              (*batch, m)
-    law: Tensor | None  # K_{r,t}(., x_r) where it is known   (*batch, n)
+    law: Tensor  # K_{r,t}(., x_r)                            (*batch, n), or (*batch, 0) if unknown
 
 
 class Process(nn.Module, ABC):

@@ -1,3 +1,5 @@
+import math
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,7 @@ class ChainProcess(Process):
         self.register_buffer("columns", columns, persistent=False)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
-        return categorical(self.initial.expand(*shape, self.states), g)
+        return categorical(self.initial, g, math.prod(shape)).view(shape)
 
     def law(self, x: State, r: Times, t: Times) -> Probs:
         """``K_{r,t}(., x)``: shape ``(*batch, n)``, float64."""

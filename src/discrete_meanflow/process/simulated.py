@@ -1,3 +1,5 @@
+import math
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,7 @@ class SimulatedProcess(Process):
         self.register_buffer("initial", check_initial(initial, states), persistent=False)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
-        return categorical(self.initial.expand(*shape, self.states), g)
+        return categorical(self.initial, g, math.prod(shape)).view(shape)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
         r, t = (s.reshape(-1) for s in times)
@@ -32,8 +34,9 @@ class SimulatedProcess(Process):
         spread = [s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t)]
         y = self.simulate(*spread, g)
         shape = times.r.shape
+        unknown = torch.empty(*shape, 0, device=x.device)
         return PathSample(
-            x.view(shape), times.r.float(), times.t.float(), y.view(*shape, draws), None
+            x.view(shape), times.r.float(), times.t.float(), y.view(*shape, draws), unknown
         )
 
     def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:

@@ -1,0 +1,78 @@
+"""What an experiment is: cells to train, things to measure, claims to judge."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any
+
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.training import Problem, Recipe
+
+Json = dict[str, Any]
+
+
+class Scale(Enum):
+    """How much of the paper's work is done."""
+
+    paper = "paper"  # the paper's iterations and draws
+    toy = "toy"  # seconds of work: shows that all runs, proves nothing
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        if self is Scale.paper:
+            return recipe
+        return replace(recipe, iterations=max(40, recipe.iterations // 500), block=10)
+
+    def draws(self, draws: int) -> int:
+        return draws if self is Scale.paper else max(200, draws // 20)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of an experiment, all seeds side by side."""
+
+    name: str
+    problem: Problem
+    recipe: Recipe
+    # kernels, one per seed -> values by name, one per seed: the curves of training
+    watch: Callable[[Sequence[Kernel]], dict[str, list[float]]]
+    # (kernel, seed) -> the raw measurements that claims are computed from
+    measure: Callable[[Kernel, int], Json]
+
+    def describe(self) -> Json:
+        return {**self.problem.describe(), "recipe": self.recipe.describe()}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper (or of ours), what it says, what we measured, whether it holds."""
+
+    id: str
+    text: str
+    where: str
+    paper: str | float | None
+    ours: str | float
+    holds: bool
+
+    def describe(self) -> Json:
+        return asdict(self)
+
+
+class Experiment(ABC):
+    """``cells`` are trained and measured; ``claims`` is a pure function of what was measured."""
+
+    name: str
+    title: str
+    where: str  # the table or figure of the paper
+    promises: tuple[str, ...]  # the claims in words, for `dmf list`
+
+    @abstractmethod
+    def cells(self, scale: Scale) -> list[Cell]: ...
+
+    def facts(self, scale: Scale) -> Json:
+        """What is known without training: exact kernels, sampling floors."""
+        return {}
+
+    @abstractmethod
+    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+        """Judge the JSON of ``facts`` and of the cells, as written to results.json."""

@@ -1,0 +1,43 @@
+"""All experiments by name."""
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.experiment.base import Experiment
+from discrete_meanflow.experiment.boundary_ablation import BoundaryAblation
+from discrete_meanflow.experiment.chain_objectives import ChainObjectives
+from discrete_meanflow.experiment.demo import Demo
+from discrete_meanflow.experiment.exact_recovery import ExactRecovery
+from discrete_meanflow.experiment.mean_rate import MeanRate
+from discrete_meanflow.experiment.simulable import Simulable
+from discrete_meanflow.experiment.time_ablations import TimePairAblation, TimeSamplerAblation
+
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    experiment.name: experiment
+    for experiment in (
+        ExactRecovery,
+        BoundaryAblation,
+        TimePairAblation,
+        TimeSamplerAblation,
+        ChainObjectives,
+        MeanRate,
+        Simulable,
+    )
+}
+ALL = "paper"  # stands for every experiment
+
+
+def find(name: str) -> Experiment:
+    if name == Demo.name:
+        return Demo()
+    if name not in EXPERIMENTS:
+        raise InputError(f"unknown experiment '{name}'; known: {', '.join([*EXPERIMENTS, ALL])}")
+    return EXPERIMENTS[name]()
+
+
+def expand(names: list[str]) -> list[str]:
+    """``paper`` becomes every experiment; doubles are dropped; unknown names are refused."""
+    if not names:
+        raise InputError(f"name an experiment: {', '.join([*EXPERIMENTS, ALL])}")
+    wanted = [known for name in names for known in (EXPERIMENTS if name == ALL else [name])]
+    for name in wanted:
+        find(name)
+    return list(dict.fromkeys(wanted))

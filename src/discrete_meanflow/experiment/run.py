@@ -1,0 +1,339 @@
+"""Run an experiment: train its cells, keep what is done, judge its claims.
+
+A run folder holds ``settings.json`` (what the run is), ``parts/`` (a JSON of measurements for
+each finished cell, a checkpoint for each cell) and, at the end, ``results.json``. A run that
+was interrupted goes on where it stopped; a run of other settings is never touched.
+"""
+
+import contextlib
+import datetime
+import json
+import multiprocessing
+import os
+import platform
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+import discrete_meanflow
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.experiment import catalog
+from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
+from discrete_meanflow.training import Trainer, checkpoint
+
+CURVE_POINTS = 50
+SAVE_EVERY = 20.0  # seconds between checkpoints
+
+
+@dataclass(frozen=True)
+class Progress:
+    """News of a cell, for whoever shows it."""
+
+    cell: str
+    iteration: int
+    iterations: int
+    loss: float
+    metrics: dict[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be run: the whole of it is in settings.json."""
+
+    experiment: str
+    seeds: tuple[int, ...]
+    device: str
+    scale: Scale
+    out: Path
+
+    @property
+    def command(self) -> str:
+        seeds = " ".join(map(str, self.seeds))
+        return (
+            f"dmf reproduce {self.experiment} --seeds {seeds} --device {self.device} "
+            f"--scale {self.scale.value}"
+        )
+
+    def part(self, cell: str, suffix: str) -> Path:
+        name = "".join(c if c.isalnum() or c in ".-" else "_" for c in cell)
+        return self.out / "parts" / f"{name}{suffix}"
+
+
+def choose_device(device: str) -> str:
+    """``auto`` is CUDA where there is one; a device that is not there is an error."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: no CUDA device here; use --device cpu")
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"--device must be auto, cpu or cuda, got '{device}'")
+    return device
+
+
+def reproduce(order: Order, watch: Callable[[Progress], None], jobs: int | None = None) -> Json:
+    """Run an experiment to its results, or return the results it has.
+
+    Args:
+        jobs: processes that train cells side by side; by default one per core on the CPU.
+    """
+    started = time.time()
+    experiment = catalog.find(order.experiment)
+    cells = experiment.cells(order.scale)
+    settings = _settings(order, cells)
+    _claim_folder(order, settings)
+    finished = order.out / "results.json"
+    if finished.exists():
+        return read_json(finished)
+    pending = [cell for cell in cells if not order.part(cell.name, ".json").exists()]
+    if order.device == "cuda":
+        jobs = 1
+    jobs = min(jobs or os.cpu_count() or 1, len(pending))
+    if jobs > 1:
+        _run_in_processes(order, [cell.name for cell in pending], jobs, watch)
+    else:
+        with stop_signals() as stopped:
+            for cell in pending:
+                run_cell(order, cell, watch, stopped)
+    parts = {cell.name: read_json(order.part(cell.name, ".json")) for cell in cells}
+    results = assemble(experiment, order, settings, parts, time.time() - started)
+    write_json(finished, results)
+    return results
+
+
+def assemble(
+    experiment: Experiment, order: Order, settings: Json, parts: Json, wall_seconds: float
+) -> Json:
+    """The JSON of a run: settings, raw measurements, and the claims computed from them."""
+    facts = experiment.facts(order.scale)
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "where": experiment.where,
+        "command": order.command,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "device": device_name(order.device),
+        "versions": versions(),
+        "wall_seconds": round(wall_seconds, 1),
+        "training_seconds": round(sum(part["seconds"] for part in parts.values()), 1),
+        "seeds": list(order.seeds),
+        "scale": order.scale.value,
+        "settings": settings["cells"],
+        "facts": facts,
+        "cells": parts,
+        "claims": [claim.describe() for claim in experiment.claims(facts, parts)],
+    }
+
+
+def run_cell(
+    order: Order, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
+) -> None:
+    """Train one cell, from its checkpoint if there is one, and write its measurements."""
+    settings = {"cell": cell.name, "seeds": list(order.seeds), "device": order.device}
+    settings |= cell.describe()
+    saved = order.part(cell.name, ".safetensors")
+    trainer = Trainer(cell.problem, cell.recipe, order.seeds, order.device)
+    curve: Json = {"iteration": [], "loss": [], "at": []}
+    if saved.exists():
+        curve = checkpoint.load(saved, trainer, settings)
+    every = max(1, cell.recipe.iterations // (CURVE_POINTS * cell.recipe.block))
+    last_save = time.monotonic()
+    metrics: dict[str, float] = {}
+    try:
+        for record in trainer.blocks():
+            curve["iteration"].append(record.iteration)
+            curve["loss"].append(record.loss)
+            if len(curve["iteration"]) % every == 0:
+                watched = cell.watch(trainer.kernels())
+                metrics = {name: sum(v) / len(v) for name, v in watched.items()}
+                curve["at"].append(record.iteration)
+                for name, values in watched.items():
+                    curve.setdefault(name, []).append(values)
+            loss = sum(record.loss) / len(record.loss)
+            watch(
+                Progress(
+                    cell.name, record.iteration, cell.recipe.iterations, loss, metrics, record.seconds
+                )
+            )
+            ended = record.iteration == cell.recipe.iterations
+            if ended or stopped() or time.monotonic() - last_save > SAVE_EVERY:
+                checkpoint.save(saved, trainer, settings, curve)
+                last_save = time.monotonic()
+            if stopped() and not ended:
+                raise Interrupted
+    except InputError as error:
+        raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
+    kernels = zip(trainer.kernels(), order.seeds, strict=True)
+    part = {
+        "iterations": cell.recipe.iterations,
+        "seconds": trainer.seconds,
+        "curve": curve,
+        "measurements": [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels],
+    }
+    write_json(order.part(cell.name, ".json"), rounded(part))
+
+
+# -- cells in processes -----------------------------------------------------------------
+
+
+def _run_in_processes(
+    order: Order, names: list[str], jobs: int, watch: Callable[[Progress], None]
+) -> None:
+    """Train cells in ``jobs`` processes of cores / jobs threads each.
+
+    Small networks gain little from a second thread; a second cell costs nothing. Each worker
+    has a pipe of its own, so that one that dies cannot lock the others out.
+    """
+    context = multiprocessing.get_context("spawn")
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    waiting = list(names)
+    workers: dict[Connection, BaseProcess] = {}
+    failure: Exception | None = None
+    with stop_signals() as stopped:
+        while waiting or workers:
+            while waiting and len(workers) < jobs:
+                ours, theirs = context.Pipe(duplex=False)
+                worker = context.Process(
+                    target=_work, args=(order, waiting.pop(0), threads, theirs), daemon=True
+                )
+                worker.start()
+                theirs.close()  # so that the end of the worker is the end of its messages
+                workers[ours] = worker
+            for connection in wait(list(workers), timeout=0.2):
+                assert isinstance(connection, Connection)
+                try:
+                    message = connection.recv()
+                except EOFError:
+                    worker = workers.pop(connection)
+                    worker.join()
+                    if worker.exitcode and failure is None:
+                        failure = RuntimeError(f"a worker ended with exit code {worker.exitcode}")
+                    continue
+                if isinstance(message, Exception):
+                    failure = failure or message
+                else:
+                    watch(message)
+            if stopped() or failure is not None:
+                waiting.clear()
+                for worker in workers.values():
+                    worker.terminate()  # it saves its cell, then ends
+    if failure is not None:
+        raise failure
+    if stopped():
+        raise Interrupted
+
+
+def _work(order: Order, name: str, threads: int, news: Connection) -> None:
+    """The life of a worker: one cell."""
+    torch.set_num_threads(threads)
+    with stop_signals() as stopped:
+        try:
+            cells = {cell.name: cell for cell in catalog.find(order.experiment).cells(order.scale)}
+            run_cell(order, cells[name], news.send, stopped)
+        except Interrupted:
+            pass
+        except InputError as error:
+            news.send(error)
+        except Exception:  # told to the parent, which treats it as the bug it is
+            news.send(RuntimeError(f"cell '{name}', in a worker:\n{traceback.format_exc()}"))
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM set a flag that is read between blocks; a second Ctrl-C is obeyed at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        if len(asked) > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- the run folder ---------------------------------------------------------------------
+
+
+def _settings(order: Order, cells: Sequence[Cell]) -> Json:
+    return {
+        "experiment": order.experiment,
+        "seeds": list(order.seeds),
+        "device": order.device,
+        "scale": order.scale.value,
+        "cells": {cell.name: cell.describe() for cell in cells},
+    }
+
+
+def _claim_folder(order: Order, settings: Json) -> None:
+    """Make the run folder ours, or refuse it if it holds another run."""
+    note = order.out / "settings.json"
+    try:
+        (order.out / "parts").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write to {order.out}: {error.strerror}") from None
+    if not note.exists():
+        if (order.out / "results.json").exists():
+            raise InputError(f"{order.out} holds results of another run; choose another --out")
+        write_json(note, settings)
+        return
+    found = read_json(note)
+    differ = [key for key in settings if found.get(key) != settings[key]]
+    if differ:
+        raise InputError(
+            f"{order.out} holds a run with other {' and '.join(differ)}; choose another --out"
+        )
+
+
+def write_json(path: Path, content: Json) -> None:
+    text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
+    checkpoint.write_whole(path, lambda p: p.write_text(text))
+
+
+def read_json(path: Path) -> Json:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path} ({error}); delete it to run that part again") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is not a record of this program; delete it")
+    return content
+
+
+def rounded(value: Any, digits: int = 7) -> Any:
+    """Floats to ``digits`` significant digits, all the way down: float32 has no more."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, dict):
+        return {key: rounded(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item, digits) for item in value]
+    return value
+
+
+def device_name(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"CPU, {os.cpu_count()} cores ({platform.machine()})"
+
+
+def versions() -> dict[str, str]:
+    return {
+        "discrete-meanflow": discrete_meanflow.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+    }

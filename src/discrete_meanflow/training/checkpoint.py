@@ -1,0 +1,95 @@
+"""The whole state of a training run in one safetensors file: never a pickle.
+
+A file is written beside its place, flushed and renamed over it, so that whoever reads it
+finds either the old one or the new one, whole.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.training.trainer import Trainer
+
+FORMAT = "discrete-meanflow training state 1"
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write`` on a temporary file and rename it to ``path`` once it is on disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
+    """Write all state of the loop, with the settings it belongs to and the history so far."""
+    note = {
+        "format": FORMAT,
+        "settings": settings,
+        "iteration": trainer.iteration,
+        "seconds": trainer.seconds,
+        "history": history,
+    }
+    tensors = {name: tensor.contiguous() for name, tensor in _tensors(trainer).items()}
+    write_whole(path, lambda p: save_file(tensors, p, {"note": json.dumps(note)}))
+
+
+def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
+    """Put the state in ``path`` into a fresh trainer and return the history."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"checkpoint {path} is damaged or foreign ({error}); delete it") from None
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise InputError(f"checkpoint {path} was not written by this version; delete it")
+    if note["settings"] != settings:
+        raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
+    _materialise(trainer)
+    for name, tensor in _tensors(trainer).items():
+        if name not in found or found[name].shape != tensor.shape:
+            raise InputError(f"checkpoint {path} lacks {name} of shape {tuple(tensor.shape)}")
+    with torch.no_grad():
+        for name, tensor in _tensors(trainer).items():
+            if not name.startswith("generator/"):
+                tensor.copy_(found[name])
+    for seed, g in zip(trainer.seeds, trainer.generators, strict=True):
+        g.set_state(found[f"generator/{seed}"])
+    trainer.iteration, trainer.seconds = note["iteration"], note["seconds"]
+    return note["history"]
+
+
+def _tensors(trainer: Trainer) -> dict[str, Tensor]:
+    tensors = {f"parameter/{name}": p for name, p in trainer.parameters.items()}
+    for name, p in trainer.parameters.items():
+        for slot, value in trainer.optimiser.state[p].items():
+            tensors[f"optimiser/{slot}/{name}"] = value
+    for seed, g in zip(trainer.seeds, trainer.generators, strict=True):
+        tensors[f"generator/{seed}"] = g.get_state()
+    return tensors
+
+
+def _materialise(trainer: Trainer) -> None:
+    """Make the optimiser's slots, which AdamW creates in its first step."""
+    for p in trainer.parameters.values():
+        p.grad = torch.zeros_like(p)
+    kept = {name: p.clone() for name, p in trainer.parameters.items()}
+    trainer.optimiser.step()
+    with torch.no_grad():
+        for name, p in trainer.parameters.items():
+            p.copy_(kept[name])

@@ -1,0 +1,63 @@
+"""What is trained and how, as values: the parts of a training run and its recipe."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective import Objective
+from discrete_meanflow.process import PathSample, Process
+from discrete_meanflow.times import TimeSampler
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A reference process, the times it is seen at, a kernel and what is asked of it."""
+
+    process: Process
+    times: TimeSampler
+    kernel: Callable[[], Kernel]  # builds a fresh kernel; seeds differ in what it draws
+    objective: Objective
+
+    def paths(self, shape: tuple[int, ...], g: torch.Generator) -> PathSample:
+        """Training paths of the given shape."""
+        return self.process.path(self.times.sample(shape, g), g, self.objective.draws)
+
+    def describe(self) -> dict[str, str]:
+        """The parts in words: what a record keeps and what a resumed run is checked against."""
+        parts = (self.process, self.times, self.kernel(), self.objective)
+        return {
+            name: " ".join(repr(part).split())
+            for name, part in zip(("process", "times", "kernel", "objective"), parts, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """AdamW with a cosine schedule, as in the paper's table of hyperparameters."""
+
+    iterations: int
+    batch: int = 256
+    learning_rate: float = 3e-4
+    weight_decay: float = 1e-5
+    final_share: float = 0.01  # the learning rate ends at this share of where it began
+    clip: float = 1.0  # largest gradient norm, per seed
+    block: int = 100  # steps between records; paths are drawn a block at a time
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.batch < 1 or self.block < 1:
+            raise InputError("recipe: iterations, batch and block must be at least 1")
+        if not self.learning_rate > 0 or not self.clip > 0 or self.weight_decay < 0:
+            raise InputError("recipe: learning rate and clip must be > 0, weight decay >= 0")
+
+    def learning_rate_at(self, step: int) -> float:
+        """Cosine from ``learning_rate`` to ``final_share`` of it."""
+        fall = (1 + math.cos(math.pi * step / self.iterations)) / 2
+        return self.learning_rate * (self.final_share + (1 - self.final_share) * fall)
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,84 @@
+"""Several seeds of one problem, trained as one: parameters stacked on a leading axis.
+
+A small network leaves most of a machine idle. Stacked, three seeds cost little more than
+one, and none knows of the others: each has its own parameters, data, gradient norm.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective import Objective
+from discrete_meanflow.process import PathSample
+from discrete_meanflow.simplex import expand_like
+
+
+class Step(nn.Module):
+    """``path -> loss``: all that is differentiated, in one module's forward."""
+
+    def __init__(self, kernel: Kernel, objective: Objective) -> None:
+        super().__init__()
+        self.kernel, self.objective = kernel, objective
+
+    def forward(self, path: PathSample) -> Tensor:
+        return self.objective(self.kernel, path)
+
+
+class SideBySide:
+    """One step for all seeds. ``parameters[name]`` has shape ``(seeds, *shape)``."""
+
+    def __init__(
+        self,
+        kernel: Callable[[], Kernel],
+        objective: Objective,
+        seeds: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        self.kernels = [_seeded(kernel, seed).to(device) for seed in seeds]
+        self.objective = objective.to(device)
+        self.step = Step(self.kernels[0], self.objective)
+        states = [dict(member.named_parameters()) for member in self.kernels]
+        self.parameters = {
+            name: torch.stack([state[name].detach() for state in states]) for name in states[0]
+        }
+
+    def clipped_gradient(
+        self, parameters: dict[str, Tensor], path: PathSample, clip: float
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Losses ``(seeds,)`` and gradients, each seed's scaled to norm at most ``clip``.
+
+        A pure function of tensors, made to be traced.
+        """
+        leaves = {name: p.detach().requires_grad_() for name, p in parameters.items()}
+
+        def loss(stacked: dict[str, Tensor], path: PathSample) -> Tensor:
+            named = {f"kernel.{name}": p for name, p in stacked.items()}
+            return functional_call(self.step, named, (path,))
+
+        with torch.enable_grad():
+            losses = vmap(loss)(leaves, path)
+            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
+        scale = (clip / (norms + 1e-6)).clamp(max=1)
+        # Contiguous, because the fused AdamW walks parameter and gradient memory in step and
+        # would silently pair the wrong entries of a transposed gradient.
+        scaled = [(g * expand_like(scale, g)).contiguous() for g in gradients]
+        return losses.detach(), dict(zip(leaves, scaled, strict=True))
+
+    @torch.no_grad()
+    def members(self) -> list[Kernel]:
+        """The kernels, one per seed, with the parameters as they are now."""
+        for i, member in enumerate(self.kernels):
+            for name, p in member.named_parameters():
+                p.copy_(self.parameters[name][i])
+        return self.kernels
+
+
+def _seeded(kernel: Callable[[], Kernel], seed: int) -> Kernel:
+    """Initialisation draws from torch's global generator: lend it the seed, then give it back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kernel()

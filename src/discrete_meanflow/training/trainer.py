@@ -1,0 +1,184 @@
+"""The training loop."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.process import PathSample
+from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.training.side_by_side import SideBySide
+from discrete_meanflow.training.trace import COMPILE_FROM, can_compile, compiled, trace
+
+Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
+
+
+@dataclass(frozen=True)
+class BlockRecord:
+    """What a block of steps reports."""
+
+    iteration: int  # steps done so far
+    loss: list[float]  # mean over the block, one per seed
+    seconds: float  # training time so far, over all sessions
+
+
+class Trainer:
+    """Trains one kernel per seed, side by side.
+
+    All state of the loop is here: parameters, optimiser, generators, iteration. A checkpoint
+    taken between blocks holds all of it, so a resumed run is the run itself.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if not seeds or len(set(seeds)) != len(seeds):
+            raise InputError(f"trainer: needs distinct seeds, got {list(seeds)}")
+        self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
+        self.device = torch.device(device)
+        problem.process.to(self.device)
+        self.stack = SideBySide(problem.kernel, problem.objective, seeds, self.device)
+        self.parameters = self.stack.parameters
+        self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
+        self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
+        self.optimiser = torch.optim.AdamW(
+            list(self.parameters.values()),
+            lr=self.learning_rate,
+            weight_decay=recipe.weight_decay,
+            fused=True,
+            capturable=self.device.type == "cuda",
+        )
+        self.iteration = 0
+        self.seconds = 0.0
+
+    def blocks(self) -> Iterator[BlockRecord]:
+        """Train to the end, a record after each block. The whole loop."""
+        run: Callable[[PathSample, Tensor], Tensor] | None = None
+        while self.iteration < self.recipe.iterations:
+            started = time.perf_counter()
+            steps = min(self.recipe.block, self.recipe.iterations - self.iteration)
+            paths = self._draw(steps)
+            rates = torch.tensor(
+                [self.recipe.learning_rate_at(self.iteration + i) for i in range(steps)],
+                device=self.device,
+            )
+            # A captured step is bound to its block's size; only the last may be shorter.
+            if run is None or steps < self.recipe.block:
+                run = self._runner(paths, rates)
+            losses = run(paths, rates).cpu()  # (steps, seeds)
+            self._check(losses)
+            self.iteration += steps
+            self.seconds += time.perf_counter() - started
+            yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
+
+    def kernels(self) -> list[Kernel]:
+        """The kernels as they are now, one per seed."""
+        return self.stack.members()
+
+    def _draw(self, steps: int) -> PathSample:
+        """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
+        shape = (steps, self.recipe.batch)
+        drawn = [self.problem.paths(shape, g) for g in self.generators]
+        return PathSample(*(torch.stack(parts, 1) for parts in zip(*drawn, strict=True)))
+
+    def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
+        """The code that steps through a block: compiled on the CPU, captured on CUDA."""
+        clip = self.recipe.clip
+
+        def gradient(parameters: dict[str, Tensor], path: PathSample) -> tuple[Tensor, dict[str, Tensor]]:
+            return self.stack.clipped_gradient(parameters, path, clip)
+
+        graph: Gradient = trace(gradient, self.parameters, _at(paths, 0))
+        if self.device.type == "cuda":
+            return CapturedBlock(self, graph, paths, rates)
+        if self.recipe.iterations >= COMPILE_FROM and can_compile():
+            graph = compiled(graph)
+
+        def run(paths: PathSample, rates: Tensor) -> Tensor:
+            return torch.stack(
+                [self._advance(graph, _at(paths, i), rates[i]) for i in range(len(rates))]
+            )
+
+        return run
+
+    @torch.no_grad()
+    def _advance(self, gradient: Gradient, path: PathSample, rate: Tensor) -> Tensor:
+        """One optimisation step for all seeds; the losses before it, ``(seeds,)``."""
+        losses, gradients = gradient(self.parameters, path)
+        for name, p in self.parameters.items():
+            p.grad = gradients[name]
+        self.learning_rate.copy_(rate)
+        self.optimiser.step()
+        return losses
+
+    def _check(self, losses: Tensor) -> None:
+        bad = (~losses.isfinite()).nonzero()
+        if len(bad):
+            step, member = bad[0].tolist()
+            raise InputError(
+                f"the loss is {losses[step, member].item()} at step {self.iteration + step + 1} "
+                f"of seed {self.seeds[member]}: lower the learning rate or check the rates"
+            )
+
+
+class CapturedBlock:
+    """A training step recorded once as a CUDA graph and replayed: no launch costs, no Python.
+
+    The graph reads step ``index`` of a block held in fixed memory and moves the index on.
+    """
+
+    def __init__(self, trainer: Trainer, gradient: Gradient, paths: PathSample, rates: Tensor) -> None:
+        self.paths: PathSample = tree_map(torch.clone, paths)
+        self.rates = rates.clone()
+        self.index = torch.zeros(1, dtype=torch.long, device=rates.device)
+        self.losses = torch.empty(len(rates), len(trainer.seeds), device=rates.device)
+
+        def step() -> None:
+            path = tree_map(lambda a: a.index_select(0, self.index)[0], self.paths)
+            rate = self.rates.index_select(0, self.index)[0]
+            losses = trainer._advance(gradient, path, rate)
+            self.losses.index_copy_(0, self.index, losses[None])
+            self.index += 1
+
+        # Capture needs warm-up steps; they must leave no trace in the training state.
+        before = [p.clone() for p in trainer.parameters.values()]
+        warm = torch.cuda.Stream()
+        warm.wait_stream(torch.cuda.current_stream())
+        fresh = not trainer.optimiser.state
+        state = [tree_map(torch.clone, dict(s)) for s in trainer.optimiser.state.values()]
+        with torch.cuda.stream(warm):
+            for _ in range(3):
+                self.index.zero_()
+                step()
+        torch.cuda.current_stream().wait_stream(warm)
+        self.graph = torch.cuda.CUDAGraph()
+        self.index.zero_()
+        with torch.cuda.graph(self.graph):
+            step()
+        with torch.no_grad():
+            for p, value in zip(trainer.parameters.values(), before, strict=True):
+                p.copy_(value)
+            for i, slots in enumerate(trainer.optimiser.state.values()):
+                for name, slot in slots.items():
+                    slot.zero_() if fresh else slot.copy_(state[i][name])
+
+    def __call__(self, paths: PathSample, rates: Tensor) -> Tensor:
+        tree_map(lambda held, new: held.copy_(new), self.paths, paths)
+        self.rates.copy_(rates)
+        self.index.zero_()
+        for _ in range(len(rates)):
+            self.graph.replay()
+        return self.losses
+
+
+def _at(paths: PathSample, i: int) -> PathSample:
+    return tree_map(lambda a: a[i], paths)
