@@ -5,6 +5,8 @@ from torch import Tensor
 
 from discrete_meanflow.types import Probs, State
 
+GOLDEN = (5**0.5 - 1) / 2
+
 
 def delta(x: State, n: int, dtype: torch.dtype) -> Probs:
     """``delta_{y,x}`` as a law on y: shape ``(*batch, n)``.
@@ -21,14 +23,37 @@ def categorical(p: Probs, g: torch.Generator, draws: int | None = None) -> State
         p: laws, shape ``(*batch, n)``.
         draws: draws per law. ``None`` gives shape ``(*batch,)``, m gives ``(*batch, m)``.
     """
+    shape = (*p.shape[:-1], draws or 1)
+    level = torch.rand(shape, dtype=torch.float64, device=p.device, generator=g)
+    y = quantile(p, level)
+    return y if draws is not None else y[..., 0]
+
+
+def quantile(p: Probs, level: Tensor) -> State:
+    """The state at which the cumulative law passes ``level`` in [0, 1): shape ``(*batch, m)``.
+
+    A uniform level makes it a draw from p.
+    """
     cumulative = p.double().cumsum(-1)
-    level = torch.rand(
-        *p.shape[:-1], draws or 1, dtype=torch.float64, device=p.device, generator=g
-    )
     # Rounding leaves the last cumulative sum at 1 up to 1e-16: scale the level, not the law.
     level = level * cumulative[..., -1:]
-    y = torch.searchsorted(cumulative, level, right=True).clamp_(max=p.shape[-1] - 1)
-    return y if draws is not None else y[..., 0]
+    return torch.searchsorted(cumulative, level, right=True).clamp_(max=p.shape[-1] - 1)
+
+
+def spread_levels(key: Tensor, draws: int, g: torch.Generator) -> Tensor:
+    """Uniform levels ``(*batch, m)`` that are spread evenly among neighbours in ``key``.
+
+    Along the last axis of ``key`` (``(*batch,)``) the i-th smallest key gets the i-th points of
+    the golden-ratio sequence, shifted by one uniform number for all. Each level by itself is
+    exactly uniform, but any run of neighbours covers [0, 1) evenly, so that sums over a batch
+    vary far less than with independent levels.
+    """
+    rank = key.argsort(-1).argsort(-1)
+    index = rank[..., None] * draws + torch.arange(draws, device=key.device)
+    shift = torch.rand(
+        *key.shape[:-1], 1, 1, dtype=torch.float64, device=key.device, generator=g
+    )
+    return (index * GOLDEN + shift) % 1
 
 
 def expand_like(values: Tensor, target: Tensor) -> Tensor:

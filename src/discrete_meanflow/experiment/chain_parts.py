@@ -47,10 +47,11 @@ def chain_cell(
     objective: Callable[[ChainProcess], Objective] = single_sample,
     kernel: Callable[[], Kernel] | None = None,
     times: TimeSampler | None = None,
+    stratified: bool = False,
     draws: int = 5_000,
 ) -> Cell:
     """A cell at the paper's settings but for what is given."""
-    process = ChainProcess(generator)
+    process = ChainProcess(generator, stratified=stratified)
     problem = Problem(
         process,
         times or UniformGap(0.01),

@@ -8,4 +8,4 @@ class Demo(ExactRecovery):
     title = "The 3-state ring, from training to one-step samples"
 
     def __init__(self) -> None:
-        super().__init__(names=("ring",), exact=False)
+        super().__init__(names=("ring",), beyond=False)

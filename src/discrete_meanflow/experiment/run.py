@@ -12,9 +12,11 @@ import multiprocessing
 import os
 import platform
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -31,6 +33,7 @@ from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.training import Trainer, checkpoint
 
 CURVE_POINTS = 50
+CUDA_JOBS = 4  # cells trained abreast on one GPU
 SAVE_EVERY = 20.0  # seconds between checkpoints
 
 
@@ -84,7 +87,8 @@ def reproduce(order: Order, watch: Callable[[Progress], None], jobs: int | None 
     """Run an experiment to its results, or return the results it has.
 
     Args:
-        jobs: processes that train cells side by side; by default one per core on the CPU.
+        jobs: cells trained side by side: processes on the CPU (one per core by default),
+            streams on a GPU.
     """
     started = time.time()
     experiment = catalog.find(order.experiment)
@@ -96,9 +100,8 @@ def reproduce(order: Order, watch: Callable[[Progress], None], jobs: int | None 
         return read_json(finished)
     pending = [cell for cell in cells if not order.part(cell.name, ".json").exists()]
     if order.device == "cuda":
-        jobs = 1
-    jobs = min(jobs or os.cpu_count() or 1, len(pending))
-    if jobs > 1:
+        _run_in_streams(order, pending, min(jobs or CUDA_JOBS, len(pending)), watch)
+    elif (jobs := min(jobs or os.cpu_count() or 1, len(pending))) > 1:
         _run_in_processes(order, [cell.name for cell in pending], jobs, watch)
     else:
         with stop_signals() as stopped:
@@ -182,7 +185,36 @@ def run_cell(
     write_json(order.part(cell.name, ".json"), rounded(part))
 
 
-# -- cells in processes -----------------------------------------------------------------
+# -- cells side by side -----------------------------------------------------------------
+
+
+def _run_in_streams(
+    order: Order, cells: Sequence[Cell], jobs: int, watch: Callable[[Progress], None]
+) -> None:
+    """Train cells on one GPU, each in a thread with a stream of its own.
+
+    A replayed step is a long line of tiny kernels; lines of several cells run abreast.
+    """
+    with stop_signals() as stopped, ThreadPoolExecutor(max(1, jobs)) as pool:
+        failed = threading.Event()
+
+        def work(cell: Cell) -> None:
+            if failed.is_set() or stopped():
+                return
+            try:
+                with torch.cuda.stream(torch.cuda.Stream()):
+                    run_cell(order, cell, watch, lambda: failed.is_set() or stopped())
+            except BaseException:
+                failed.set()
+                raise
+
+        futures = [pool.submit(work, cell) for cell in cells]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        for error in sorted(errors, key=lambda e: isinstance(e, Interrupted)):
+            raise error  # what went wrong, before what was stopped because of it
+        if stopped():
+            raise Interrupted
+
 
 
 def _run_in_processes(
@@ -198,27 +230,27 @@ def _run_in_processes(
     waiting = list(names)
     workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
+    for _ in range(jobs):
+        ours, theirs = context.Pipe()
+        worker = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
+        worker.start()
+        theirs.close()  # so that the end of the worker is the end of its messages
+        workers[ours] = worker
     with stop_signals() as stopped:
-        while waiting or workers:
-            while waiting and len(workers) < jobs:
-                ours, theirs = context.Pipe(duplex=False)
-                worker = context.Process(
-                    target=_work, args=(order, waiting.pop(0), threads, theirs), daemon=True
-                )
-                worker.start()
-                theirs.close()  # so that the end of the worker is the end of its messages
-                workers[ours] = worker
-            for connection in wait(list(workers), timeout=0.2):
-                assert isinstance(connection, Connection)
+        while workers:
+            for pipe in wait(list(workers), timeout=0.2):
+                assert isinstance(pipe, Connection)
                 try:
-                    message = connection.recv()
+                    message = pipe.recv()
                 except EOFError:
-                    worker = workers.pop(connection)
+                    worker = workers.pop(pipe)
                     worker.join()
                     if worker.exitcode and failure is None:
                         failure = RuntimeError(f"a worker ended with exit code {worker.exitcode}")
                     continue
-                if isinstance(message, Exception):
+                if message is READY:
+                    pipe.send(waiting.pop(0) if waiting else None)
+                elif isinstance(message, Exception):
                     failure = failure or message
                 else:
                     watch(message)
@@ -232,19 +264,25 @@ def _run_in_processes(
         raise Interrupted
 
 
-def _work(order: Order, name: str, threads: int, news: Connection) -> None:
-    """The life of a worker: one cell."""
+READY = None  # a worker asks for its next cell; the answer None sends it home
+
+
+def _work(order: Order, threads: int, pipe: Connection) -> None:
+    """The life of a worker: ask for a cell, train it, until there is none."""
     torch.set_num_threads(threads)
     with stop_signals() as stopped:
         try:
             cells = {cell.name: cell for cell in catalog.find(order.experiment).cells(order.scale)}
-            run_cell(order, cells[name], news.send, stopped)
+            pipe.send(READY)
+            while (name := pipe.recv()) is not None:
+                run_cell(order, cells[name], pipe.send, stopped)
+                pipe.send(READY)
         except Interrupted:
             pass
         except InputError as error:
-            news.send(error)
+            pipe.send(error)
         except Exception:  # told to the parent, which treats it as the bug it is
-            news.send(RuntimeError(f"cell '{name}', in a worker:\n{traceback.format_exc()}"))
+            pipe.send(RuntimeError(f"in a worker:\n{traceback.format_exc()}"))
 
 
 @contextlib.contextmanager

@@ -6,19 +6,27 @@ from torch import Tensor
 from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
 from discrete_meanflow.ctmc.transition import Propagator
 from discrete_meanflow.process.base import PathSample, Process, check_initial
-from discrete_meanflow.simplex import categorical
+from discrete_meanflow.simplex import categorical, quantile, spread_levels
 from discrete_meanflow.times import TimePair
 from discrete_meanflow.types import Probs, State, Times
 
 
 class ChainProcess(Process):
-    """A finite chain with a known generator: its kernel is exact, its draws too."""
+    """A finite chain with a known generator: its kernel is exact, its draws too.
+
+    With ``stratified`` draws every x_t still has the law ``K_{r,t}(., x_r)``, but those of a
+    batch are spread over it instead of independent: the estimators stay unbiased and their
+    batch means vary far less.
+    """
 
     initial: Tensor
     columns: Tensor
 
-    def __init__(self, generator: Generator, initial: Tensor | None = None) -> None:
+    def __init__(
+        self, generator: Generator, initial: Tensor | None = None, stratified: bool = False
+    ) -> None:
         super().__init__()
+        self.stratified = stratified
         self.generator = generator
         self.states = generator.states
         self.propagator = Propagator(generator)
@@ -42,7 +50,12 @@ class ChainProcess(Process):
         x_0 = self.source(tuple(r.shape), g)
         x = categorical(self.law(x_0, torch.zeros_like(r), r), g)
         law = self.law(x, r, t)
-        return PathSample(x, r.float(), t.float(), categorical(law, g, draws), law.float())
+        if self.stratified:
+            # Neighbours are paths with the same start and nearly the same length.
+            y = quantile(law, spread_levels(2 * x + (t - r), draws, g))
+        else:
+            y = categorical(law, g, draws)
+        return PathSample(x, r.float(), t.float(), y, law.float())
 
     def rate(self, y: State, t: Times) -> Probs:
         if self.columns.numel():
@@ -57,4 +70,4 @@ class ChainProcess(Process):
         return (self.generator.at(t).to(p.dtype) @ p[..., None])[..., 0]
 
     def extra_repr(self) -> str:
-        return f"{self.generator}"
+        return f"{self.generator}, stratified={self.stratified}"

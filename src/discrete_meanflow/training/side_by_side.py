@@ -4,6 +4,7 @@ A small network leaves most of a machine idle. Stacked, three seeds cost little 
 one, and none knows of the others: each has its own parameters, data, gradient norm.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 
 import torch
@@ -14,6 +15,9 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import expand_like
+
+
+GLOBAL_GENERATOR = threading.Lock()
 
 
 class Step(nn.Module):
@@ -79,6 +83,6 @@ class SideBySide:
 
 def _seeded(kernel: Callable[[], Kernel], seed: int) -> Kernel:
     """Initialisation draws from torch's global generator: lend it the seed, then give it back."""
-    with torch.random.fork_rng(devices=[]):
+    with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return kernel()

@@ -1,5 +1,6 @@
 """The training loop."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.side_by_side import SideBySide
 from discrete_meanflow.training.trace import COMPILE_FROM, can_compile, compiled, trace
 
+TRACING = threading.Lock()  # trainers in threads trace and capture one at a time
 Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
 
 
@@ -73,7 +75,8 @@ class Trainer:
             )
             # A captured step is bound to its block's size; only the last may be shorter.
             if run is None or steps < self.recipe.block:
-                run = self._runner(paths, rates)
+                with TRACING:
+                    run = self._runner(paths, rates)
             losses = run(paths, rates).cpu()  # (steps, seeds)
             self._check(losses)
             self.iteration += steps
@@ -162,7 +165,7 @@ class CapturedBlock:
         torch.cuda.current_stream().wait_stream(warm)
         self.graph = torch.cuda.CUDAGraph()
         self.index.zero_()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             step()
         with torch.no_grad():
             for p, value in zip(trainer.parameters.values(), before, strict=True):

@@ -1,0 +1,3 @@
+from discrete_meanflow.cli import main
+
+main()
