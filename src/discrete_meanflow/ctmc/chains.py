@@ -26,14 +26,14 @@ def _from_rates(off_diagonal: Tensor) -> Matrix:
     return off_diagonal - torch.diag_embed(off_diagonal.sum(-2))
 
 
-def _shift(n: int, by: int, wrap: bool) -> Tensor:
-    """The matrix of the map x -> x + by; moves over the edge are dropped unless wrapped."""
-    matrix = torch.zeros(n, n, dtype=torch.float64)
-    for x in range(n):
-        y = x + by
-        if wrap or 0 <= y < n:
-            matrix[y % n, x] += 1
-    return matrix
+def _shift(n: int, by: int, wrap: bool, device: torch.device | None = None) -> Matrix:
+    """The matrix of the map x -> x + by; moves over the edge are dropped unless wrapped.
+
+    Made where it is used: a captured step must not copy constants between devices.
+    """
+    x = torch.arange(n, device=device)
+    y = (x + by) % n if wrap else x + by
+    return (x[:, None] == y).double()
 
 
 def two_state(rate: float = 2.0) -> ConstantGenerator:
@@ -65,24 +65,22 @@ def random_dense(n: int, g: torch.Generator, scale: float = 3.0) -> ConstantGene
 
 def pulsed_ring(n: int = 3) -> TimeVaryingGenerator:
     """A ring whose two rates pulse. Rotations commute, so K has a closed form."""
-    ahead, back = _shift(n, 1, wrap=True), _shift(n, -1, wrap=True)
 
     def u(t: Times) -> Matrix:
+        ahead, back = (_shift(n, by, wrap=True, device=t.device) for by in (1, -1))
         phase = 2 * math.pi * t[..., None, None]
-        return _from_rates(
-            (2 + phase.sin()) * ahead.to(t.device) + (1 + phase.cos() / 2) * back.to(t.device)
-        )
+        return _from_rates((2 + phase.sin()) * ahead + (1 + phase.cos() / 2) * back)
 
     return TimeVaryingGenerator(u, f"pulsed_ring({n})")
 
 
 def tilting_birth_death(n: int = 5) -> TimeVaryingGenerator:
     """Births fade from 3 to 1 while deaths grow from 0.5 to 2.5: u_s and u_t do not commute."""
-    up, down = _shift(n, 1, wrap=False), _shift(n, -1, wrap=False)
 
     def u(t: Times) -> Matrix:
+        up, down = (_shift(n, by, wrap=False, device=t.device) for by in (1, -1))
         s = t[..., None, None]
-        return _from_rates((3 - 2 * s) * up.to(t.device) + (0.5 + 2 * s.square()) * down.to(t.device))
+        return _from_rates((3 - 2 * s) * up + (0.5 + 2 * s.square()) * down)
 
     return TimeVaryingGenerator(u, f"tilting_birth_death({n})")
 
@@ -100,13 +98,11 @@ class BulkQueue(JumpRates):
         self.arrivals, self.largest, self.service = arrivals, largest, service
 
     def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
-        steps = torch.arange(self.largest + 1, device=x.device)  # 0 stands for a service
-        targets = x[..., None] + torch.where(steps == 0, -1, steps)
-        arrival = self.arrivals / self.largest
-        rates = torch.where(
-            steps == 0, self.service * (x[..., None] > 0).to(t.dtype), torch.as_tensor(arrival, dtype=t.dtype, device=t.device)
-        )
-        return targets.clamp(min=0), rates
+        group = torch.arange(1, self.largest + 1, device=x.device)
+        targets = torch.cat([x[..., None] - 1, x[..., None] + group], -1)
+        service = self.service * (x > 0).to(t.dtype)[..., None]
+        arrivals = (self.arrivals / self.largest) * torch.ones_like(targets[..., 1:], dtype=t.dtype)
+        return targets.clamp(min=0), torch.cat([service, arrivals], -1)
 
     def __repr__(self) -> str:
         return f"BulkQueue(arrivals={self.arrivals}, largest={self.largest}, service={self.service})"
@@ -149,16 +145,14 @@ def truncate(rates: JumpRates, n: int) -> Tensor:
     targets, rate = rates.jumps(x, torch.zeros(n, dtype=torch.float64))
     rate = rate.double() * ((targets >= 0) & (targets < n) & (targets != x[:, None]))
     start = x[:, None].expand_as(targets)
-    entries = rate > 0
-    rows = torch.cat([targets[entries], x])
-    columns = torch.cat([start[entries], x])
-    values = torch.cat([rate[entries], -rate.sum(-1)])
-    matrix = torch.sparse_coo_tensor(
-        torch.stack([rows, columns]), values, (n, n), check_invariants=True
-    )
+    jump = rate > 0
+    rows = torch.cat([targets[jump], x])
+    columns = torch.cat([start[jump], x])
+    values = torch.cat([rate[jump], -rate.sum(-1)])
+    entries = torch.stack([rows, columns])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return matrix.coalesce().to_sparse_csr()
+        warnings.filterwarnings("ignore", ".*[Ss]parse.*")  # torch calls its CSR format beta
+        return torch.sparse_coo_tensor(entries, values, (n, n)).coalesce().to_sparse_csr()
 
 
 def paper_chains() -> dict[str, Generator]:

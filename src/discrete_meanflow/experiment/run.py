@@ -195,15 +195,21 @@ def _run_in_streams(
 
     A replayed step is a long line of tiny kernels; lines of several cells run abreast.
     """
-    with stop_signals() as stopped, ThreadPoolExecutor(max(1, jobs)) as pool:
+
+    def own_stream() -> None:
+        torch.cuda.set_stream(torch.cuda.Stream())
+
+    with (
+        stop_signals() as stopped,
+        ThreadPoolExecutor(max(1, jobs), initializer=own_stream) as pool,
+    ):
         failed = threading.Event()
 
         def work(cell: Cell) -> None:
             if failed.is_set() or stopped():
                 return
             try:
-                with torch.cuda.stream(torch.cuda.Stream()):
-                    run_cell(order, cell, watch, lambda: failed.is_set() or stopped())
+                run_cell(order, cell, watch, lambda: failed.is_set() or stopped())
             except BaseException:
                 failed.set()
                 raise

@@ -154,18 +154,21 @@ class CapturedBlock:
 
         # Capture needs warm-up steps; they must leave no trace in the training state.
         before = [p.clone() for p in trainer.parameters.values()]
-        warm = torch.cuda.Stream()
-        warm.wait_stream(torch.cuda.current_stream())
+        # Capture on a stream of its own; a thread that has one already keeps to it, so that
+        # no other thread draws or allocates on a stream that is being captured.
+        here = torch.cuda.current_stream()
+        stream = torch.cuda.Stream() if here == torch.cuda.default_stream() else here
+        stream.wait_stream(here)
         fresh = not trainer.optimiser.state
         state = [tree_map(torch.clone, dict(s)) for s in trainer.optimiser.state.values()]
-        with torch.cuda.stream(warm):
+        with torch.cuda.stream(stream):
             for _ in range(3):
                 self.index.zero_()
                 step()
-        torch.cuda.current_stream().wait_stream(warm)
+        here.wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         self.index.zero_()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
             step()
         with torch.no_grad():
             for p, value in zip(trainer.parameters.values(), before, strict=True):

@@ -1,0 +1,118 @@
+"""Laws of every kernel: laws in, laws out, and draws that follow them."""
+
+import pytest
+import torch
+from problems import kernels, seeded
+from statistics_of_draws import passes_chi_square
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
+from discrete_meanflow.network import MLP
+from discrete_meanflow.objective import finite_difference, forward_mode
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.schedule import Linear
+
+N = 20_000
+KERNELS = kernels()
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+R = torch.tensor([0.0, 0.0, 0.3, 0.9], dtype=torch.float64)
+T = torch.tensor([1.0, 0.1, 0.8, 1.0], dtype=torch.float64)
+
+
+@every_kernel
+def test_columns_are_laws(kernel):
+    K = kernel.matrix(4, R, T)
+    assert K.shape == (4, 4, 4)
+    assert (K.sum(-2) - 1).abs().max() < 1e-14
+    assert K.min() >= 0
+
+
+@every_kernel
+def test_boundary(kernel):
+    times = torch.linspace(0, 1, 11, dtype=torch.float64)
+    gap = (kernel.matrix(4, times, times) - torch.eye(4)).abs().max()
+    assert gap == 0 if isinstance(kernel, BoundaryKernel) else gap > 0.1
+
+
+@every_kernel
+def test_the_derivative_is_the_finite_difference(kernel):
+    x = torch.arange(4)
+    t = T.clamp(max=0.999)
+    exact = forward_mode(lambda t: kernel.probs(x, R, t), t)
+    assert (exact - finite_difference(lambda t: kernel.probs(x, R, t), t)).abs().max() < 1e-7
+    assert exact.sum(-1).abs().max() < 1e-12
+    assert exact.abs().max() > 1e-2
+
+
+@every_kernel
+def test_one_draw_follows_the_law(kernel):
+    x = torch.ones(N, dtype=torch.long)
+    y = KernelSampler(kernel).sample(x, seeded())
+    assert passes_chi_square(y, kernel.matrix(4, 0.0, 1.0)[:, 1].detach())
+
+
+@every_kernel
+def test_steps_compose_the_kernel(kernel):
+    grid = [0.1, 0.4, 0.5, 0.9]
+    y = KernelSampler(kernel, grid).sample(torch.zeros(N, dtype=torch.long), seeded())
+    law = torch.eye(4, dtype=torch.float64)[:, 0]
+    for r, t in zip(grid, grid[1:], strict=False):
+        law = kernel.matrix(4, r, t).detach() @ law
+    assert passes_chi_square(y, law)
+
+
+def test_a_large_alphabet_keeps_its_tail():
+    """At alpha = 1/1024 and 5,000 states, rare states must stay as likely as they are."""
+    states, draws = 5_000, 400_000
+    kernel = BoundaryKernel(MLP(states, 4, 2), Linear())
+    logits = torch.zeros(draws, states).expand(draws, states)[:1]
+    x = torch.zeros(draws, dtype=torch.long)
+    r, t = torch.zeros(draws), torch.full((draws,), 1 / 1024)
+    moved = torch.cat(
+        [
+            kernel.transport(x[:4000], logits.expand(4000, states), r[:4000], t[:4000], seeded(i))
+            for i in range(25)
+        ]
+    )
+    share = (moved > 0).double().mean().item()
+    assert abs(share - 1 / 1024) < 5 * (1 / 1024 / moved.numel()) ** 0.5
+    halves = (moved[moved > 0] > states // 2).double().mean().item()
+    assert 0.2 < halves < 0.8
+
+
+def test_k_steps_are_a_grid():
+    assert KernelSampler.steps(KERNELS["unconstrained"], 4).grid == [0, 0.25, 0.5, 0.75, 1]
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [([0.5], "two times"), ([0.0, 1.2], r"\[0, 1\]"), ([0.0, 0.6, 0.4], "increase")],
+)
+def test_a_bad_grid_is_refused(grid, message):
+    with pytest.raises(InputError, match=message):
+        KernelSampler(KERNELS["unconstrained"], grid)
+
+
+def test_zero_steps_are_refused():
+    with pytest.raises(InputError, match="at least one step"):
+        KernelSampler.steps(KERNELS["unconstrained"], 0)
+
+
+def test_bad_networks_are_refused():
+    with pytest.raises(InputError, match="2 states"):
+        UnconstrainedKernel(MLP(1))
+    with pytest.raises(InputError, match="even"):
+        MLP(3, time_width=5)
+    with pytest.raises(InputError, match="layer"):
+        MLP(3, layers=0)
+
+
+def test_bad_times_are_refused():
+    with pytest.raises(InputError, match=r"r = 0.5 > t = 0.2"):
+        KERNELS["unconstrained"].matrix(4, 0.5, 0.2)
+
+
+def test_the_papers_network():
+    network = MLP(10)
+    assert network.layers[0].in_features == 74
+    assert [type(layer).__name__ for layer in network.layers].count("Linear") == 4

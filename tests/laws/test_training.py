@@ -1,0 +1,218 @@
+"""Laws of the training loop."""
+
+import pytest
+import torch
+from problems import processes, seeded
+from torch.utils._pytree import tree_map
+
+from discrete_meanflow.ctmc import chains
+from discrete_meanflow.ctmc.transition import transition
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
+from discrete_meanflow.metric import kernel_error, time_grid
+from discrete_meanflow.network import MLP
+from discrete_meanflow.objective import (
+    BoundaryPenalty,
+    ExactExpectation,
+    KernelResidual,
+    Sampled,
+    TransitionLikelihood,
+    Weighted,
+)
+from discrete_meanflow.process import ChainProcess
+from discrete_meanflow.schedule import Exponential
+from discrete_meanflow.times import UniformGap
+from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
+from discrete_meanflow.training import trainer as trainer_module
+from discrete_meanflow.training.trace import can_compile, trace
+
+RING = chains.ring()
+
+
+def problem(objective=None, process=None, kernel=None):
+    process = process or ChainProcess(RING)
+    return Problem(
+        process,
+        UniformGap(0.01),
+        kernel or (lambda: BoundaryKernel(MLP(process.states, 32, 3), Exponential(6.0))),
+        objective(process) if objective else KernelResidual(Sampled(process)),
+    )
+
+
+PROBLEMS = {
+    "single sample": problem(),
+    "four samples": problem(lambda p: KernelResidual(Sampled(p, 4))),
+    "exact expectation": problem(lambda p: KernelResidual(ExactExpectation(p))),
+    "time-varying": problem(process=ChainProcess(chains.tilting_birth_death())),
+    "likelihood": problem(lambda p: TransitionLikelihood()),
+    "penalty": problem(
+        lambda p: Weighted((1.0, KernelResidual(Sampled(p))), (10.0, BoundaryPenalty(3))),
+        kernel=lambda: UnconstrainedKernel(MLP(3, 32, 3)),
+    ),
+    "queue": problem(process=processes()["queue"]),
+}
+every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
+
+
+def finish(trainer):
+    return [record.loss for record in trainer.blocks()]
+
+
+@every_problem
+def test_the_traced_step_is_the_step(p):
+    """Tracing and folding zeros must not change a single bit of loss or gradient."""
+    trainer = Trainer(p, Recipe(10, batch=16), [1, 2])
+    paths = trainer._draw(2)
+    first, second = (tree_map(lambda a, i=i: a[i], paths) for i in range(2))
+
+    def gradient(parameters, path):
+        return trainer.stack.clipped_gradient(parameters, path, 1.0)
+
+    traced = trace(gradient, trainer.parameters, first)
+    loss, gradients = gradient(trainer.parameters, second)
+    traced_loss, traced_gradients = traced(trainer.parameters, second)
+    assert torch.equal(loss, traced_loss)
+    for name in gradients:
+        assert torch.equal(gradients[name], traced_gradients[name])
+
+
+@every_problem
+def test_side_by_side_is_one_by_one(p):
+    """A plain loop over one seed, written out, ends at the weights of the stacked loop."""
+    recipe = Recipe(6, batch=16, block=3)
+    trainer = Trainer(p, recipe, [1, 2])
+    finish(trainer)
+    for seed, stacked in zip([1, 2], trainer.kernels(), strict=True):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            kernel = p.kernel()
+        g = seeded(seed)
+        optimiser = torch.optim.AdamW(kernel.parameters(), weight_decay=recipe.weight_decay)
+        for step in range(recipe.iterations):
+            if step % recipe.block == 0:
+                paths = p.paths((recipe.block, recipe.batch), g)
+            path = tree_map(lambda a, i=step % recipe.block: a[i], paths)
+            optimiser.param_groups[0]["lr"] = recipe.learning_rate_at(step)
+            optimiser.zero_grad()
+            p.objective(kernel, path).backward()
+            torch.nn.utils.clip_grad_norm_(kernel.parameters(), recipe.clip)
+            optimiser.step()
+        for a, b in zip(kernel.parameters(), stacked.parameters(), strict=True):
+            assert (a - b).abs().max() < 2e-6
+
+
+@every_problem
+def test_resume_is_bit_for_bit(p, tmp_path):
+    recipe = Recipe(40, batch=16, block=10)
+    whole = Trainer(p, recipe, [1, 2])
+    losses = finish(whole)
+    half = Trainer(p, recipe, [1, 2])
+    blocks = half.blocks()
+    next(blocks), next(blocks)
+    checkpoint.save(tmp_path / "state.safetensors", half, {"a": 1}, {"curve": [1.5]})
+    resumed = Trainer(p, recipe, [1, 2])
+    assert checkpoint.load(tmp_path / "state.safetensors", resumed, {"a": 1}) == {"curve": [1.5]}
+    assert resumed.iteration == 20
+    assert finish(resumed) == losses[2:]
+    for name in whole.parameters:
+        assert torch.equal(whole.parameters[name], resumed.parameters[name])
+
+
+@pytest.mark.skipif(not can_compile(), reason="no C++ compiler and Python headers here")
+def test_the_compiled_step_is_the_step(monkeypatch):
+    recipe = Recipe(20, batch=32, block=10)
+    plain = Trainer(PROBLEMS["single sample"], recipe, [1, 2])
+    finish(plain)
+    monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
+    fast = Trainer(PROBLEMS["single sample"], recipe, [1, 2])
+    finish(fast)
+    for name in plain.parameters:
+        assert (plain.parameters[name] - fast.parameters[name]).abs().max() < 1e-5
+
+
+def test_training_recovers_a_kernel():
+    p = problem(lambda process: KernelResidual(ExactExpectation(process)))
+    trainer = Trainer(p, Recipe(600, batch=128, learning_rate=5e-3), [1])
+    r, t = time_grid(10)
+    exact = transition(RING, r, t)
+
+    def error():
+        return kernel_error(trainer.kernels()[0].matrix(3, r, t).detach(), exact).max
+
+    before = error()
+    finish(trainer)
+    assert error() < min(0.02, before / 4)
+
+
+def test_the_learning_rate_falls_to_one_percent():
+    recipe = Recipe(100)
+    assert recipe.learning_rate_at(0) == 3e-4
+    assert abs(recipe.learning_rate_at(100) - 3e-6) < 1e-12
+    assert abs(recipe.learning_rate_at(50) - 3e-4 * 0.505) < 1e-9
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_place():
+    trainer = Trainer(PROBLEMS["single sample"], Recipe(40, batch=8, block=10), [7, 8])
+    blocks = trainer.blocks()
+    next(blocks)
+    trainer.parameters["network.layers.0.bias"][1] = torch.nan
+    with pytest.raises(InputError, match="nan at step 11 of seed 8"):
+        next(blocks)
+
+
+def test_seeds_must_differ():
+    with pytest.raises(InputError, match="distinct seeds"):
+        Trainer(PROBLEMS["single sample"], Recipe(1), [1, 1])
+
+
+@pytest.mark.parametrize("bad", [{"iterations": 0}, {"learning_rate": 0.0}, {"batch": 0}])
+def test_a_bad_recipe_is_refused(bad):
+    with pytest.raises(InputError, match="recipe"):
+        Recipe(**{"iterations": 1, **bad})
+
+
+class TestCheckpoint:
+    """What is read from a file must be whole, ours, and of this run."""
+
+    @pytest.fixture
+    def saved(self, tmp_path):
+        trainer = Trainer(PROBLEMS["single sample"], Recipe(20, batch=8, block=10), [1])
+        finish(trainer)
+        checkpoint.save(tmp_path / "state.safetensors", trainer, {"a": 1}, {})
+        return tmp_path / "state.safetensors"
+
+    def load(self, path, settings=None, width=32):
+        p = problem(kernel=lambda: BoundaryKernel(MLP(3, width, 3), Exponential(6.0)))
+        trainer = Trainer(p, Recipe(20, batch=8), [1])
+        checkpoint.load(path, trainer, settings or {"a": 1})
+
+    def test_cut_short(self, saved):
+        saved.write_bytes(saved.read_bytes()[:-100])
+        with pytest.raises(InputError, match="damaged or foreign"):
+            self.load(saved)
+
+    def test_foreign(self, saved):
+        saved.write_bytes(b"not a checkpoint")
+        with pytest.raises(InputError, match="damaged or foreign"):
+            self.load(saved)
+
+    def test_another_programs_safetensors(self, saved):
+        from safetensors.torch import save_file
+
+        save_file({"x": torch.zeros(2)}, saved)
+        with pytest.raises(InputError, match="not written by this version"):
+            self.load(saved)
+
+    def test_other_settings(self, saved):
+        with pytest.raises(InputError, match="other settings"):
+            self.load(saved, {"a": 2})
+
+    def test_other_shapes(self, saved):
+        with pytest.raises(InputError, match="lacks"):
+            self.load(saved, width=16)
+
+    def test_no_folder(self, tmp_path):
+        trainer = Trainer(PROBLEMS["single sample"], Recipe(10, batch=8, block=10), [1])
+        finish(trainer)
+        with pytest.raises(InputError, match="cannot write"):
+            checkpoint.save(tmp_path / "nowhere" / "x.safetensors", trainer, {}, {})

@@ -1,0 +1,68 @@
+"""The zoo: every instance that the laws are run over, in one place."""
+
+import torch
+
+from discrete_meanflow.ctmc import chains
+from discrete_meanflow.ctmc.chains import BulkQueue
+from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.kernel import BoundaryKernel, Kernel, UnconstrainedKernel
+from discrete_meanflow.network import MLP
+from discrete_meanflow.process import ChainProcess, Process, SimulatedProcess
+from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
+from discrete_meanflow.times import LogitNormal, Mixed, TimeSampler, UniformGap
+
+ALPHA = 1e-6  # level of every chi-square test: a true law fails one run in a million
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+GENERATORS: dict[str, Generator] = {
+    **chains.paper_chains(),
+    "random dense": chains.random_dense(6, seeded(7)),
+    "long ring": chains.ring(9, 5.0, 0.5),
+    "pulsed ring": chains.pulsed_ring(),
+    "tilting birth-death": chains.tilting_birth_death(),
+}
+
+SCHEDULES: dict[str, AlphaSchedule] = {
+    "exponential": Exponential(6.0),
+    "linear": Linear(),
+    "linear, paper": Linear(1e-6),
+}
+
+TIME_SAMPLERS: dict[str, TimeSampler] = {
+    "uniform": UniformGap(0.01),
+    "uniform, no gap": UniformGap(0.0),
+    "logit-normal": LogitNormal(0.0),
+    "logit-normal -0.4": LogitNormal(-0.4),
+    "mixed": Mixed(0.25, UniformGap(0.01)),
+    "diagonal": Mixed(0.0, UniformGap(0.01)),
+}
+
+
+def kernels(states: int = 4) -> dict[str, Kernel]:
+    """Random networks with weights large enough that their laws are far from uniform."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        made: dict[str, Kernel] = {
+            "boundary, exponential": BoundaryKernel(MLP(states, 16, 3), Exponential(3.0)),
+            "boundary, linear": BoundaryKernel(MLP(states, 16, 3), Linear()),
+            "unconstrained": UnconstrainedKernel(MLP(states, 16, 3)),
+        }
+        for kernel in made.values():
+            for p in kernel.parameters():
+                p.data.mul_(2.5)
+    return {name: kernel.double() for name, kernel in made.items()}
+
+
+def processes() -> dict[str, Process]:
+    window = torch.zeros(64, dtype=torch.float64)
+    window[:3] = 1 / 3
+    return {
+        **{name: ChainProcess(u) for name, u in GENERATORS.items()},
+        "ring, stratified": ChainProcess(chains.ring(), stratified=True),
+        "tilting, stratified": ChainProcess(chains.tilting_birth_death(), stratified=True),
+        "queue": SimulatedProcess(BulkQueue(1.0, 4, 2.0), 64, window),
+    }
