@@ -9,7 +9,7 @@ from discrete_meanflow.kernel import BoundaryKernel, Kernel, UnconstrainedKernel
 from discrete_meanflow.network import MLP
 from discrete_meanflow.process import ChainProcess, Process, SimulatedProcess
 from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
-from discrete_meanflow.times import LogitNormal, Mixed, TimeSampler, UniformGap
+from discrete_meanflow.times import FromSource, LogitNormal, Mixed, TimeSampler, UniformGap
 
 ALPHA = 1e-6  # level of every chi-square test: a true law fails one run in a million
 
@@ -38,6 +38,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "logit-normal": LogitNormal(0.0),
     "logit-normal -0.4": LogitNormal(-0.4),
     "mixed": Mixed(0.25, UniformGap(0.01)),
+    "from the source": FromSource(0.01),
     "diagonal": Mixed(0.0, UniformGap(0.01)),
 }
 
@@ -64,5 +65,5 @@ def processes() -> dict[str, Process]:
         **{name: ChainProcess(u) for name, u in GENERATORS.items()},
         "ring, stratified": ChainProcess(chains.ring(), stratified=True),
         "tilting, stratified": ChainProcess(chains.tilting_birth_death(), stratified=True),
-        "queue": SimulatedProcess(BulkQueue(1.0, 4, 2.0), 64, window),
+        "queue": SimulatedProcess(BulkQueue({1: 0.5, 3: 0.5}, 2.0), 64, window),
     }

@@ -1,9 +1,10 @@
 """Chi-square tests of drawn states against a law."""
 
 import torch
-from problems import ALPHA
 from scipy.stats import chi2
 from torch import Tensor
+
+from problems import ALPHA
 
 
 def passes_chi_square(y: Tensor, law: Tensor) -> bool:

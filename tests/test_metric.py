@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import seeded
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric import kernel_error, sampling_floor, time_grid, total_variation
 from discrete_meanflow.metric.divergence import frequencies
+from problems import seeded
 
 laws = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(
     lambda w: torch.tensor(w, dtype=torch.float64) / sum(w)

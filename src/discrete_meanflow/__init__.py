@@ -1,3 +1,61 @@
-"""Discrete MeanFlow: one-step generation of discrete data by learned transition kernels."""
+"""Discrete MeanFlow: one-step generation of discrete data by learned transition kernels.
+
+Everything a user needs is here by name; each is loaded when it is first asked for, so that
+importing the package (as ``dmf --help`` does) does not load torch.
+"""
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ctmc.generator": ("ConstantGenerator", "Generator", "TimeVaryingGenerator"),
+    "ctmc.transition": ("matrix_exponential", "ordered_product", "transition", "uniformization"),
+    "ctmc.mean_rate": ("identity_residual", "integral_form", "mean_rate"),
+    "ctmc.simulate": ("JumpRates", "MatrixRates", "simulate", "simulate_paths"),
+    "ctmc.chains": (
+        "BulkQueue",
+        "Epidemic",
+        "birth_death",
+        "pulsed_ring",
+        "random_dense",
+        "ring",
+        "tilting_birth_death",
+        "two_state",
+    ),
+    "process": ("ChainProcess", "PathSample", "Process", "SimulatedProcess"),
+    "schedule": ("AlphaSchedule", "Exponential", "Linear"),
+    "times": ("FromSource", "LogitNormal", "Mixed", "TimePair", "TimeSampler", "UniformGap"),
+    "network": ("MLP", "Sinusoidal"),
+    "kernel": ("BoundaryKernel", "Kernel", "UnconstrainedKernel"),
+    "objective": (
+        "BoundaryPenalty",
+        "Estimator",
+        "ExactExpectation",
+        "KernelResidual",
+        "ModelExpectation",
+        "Objective",
+        "Sampled",
+        "TransitionLikelihood",
+        "Weighted",
+        "finite_difference",
+        "forward_mode",
+    ),
+    "sampler": ("KernelSampler",),
+    "metric": ("kernel_error", "sampling_floor", "time_grid", "total_variation"),
+    "training": ("Problem", "Recipe", "Trainer", "train"),
+    "errors": ("InputError",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -147,7 +147,9 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any]:
 
 def _check_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds or len(set(seeds)) != len(seeds):
-        raise InputError(f"--seeds: needs distinct seeds, got {' '.join(map(str, seeds)) or 'none'}")
+        raise InputError(
+            f"--seeds: needs distinct seeds, got {' '.join(map(str, seeds)) or 'none'}"
+        )
     if any(not 0 <= seed < 2**63 for seed in seeds):
         raise InputError("--seeds: a seed is a whole number from 0 to 2^63 - 1")
     return seeds

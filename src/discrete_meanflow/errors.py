@@ -9,5 +9,5 @@ class InputError(ValueError):
     """Bad input: the message is one line, names the place and says what to do."""
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818 - it is no error
     """The user asked to stop; everything up to here is saved."""

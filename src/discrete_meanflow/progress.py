@@ -45,7 +45,9 @@ class Bars:
                 news.cell, total=news.iterations, numbers=""
             )
         numbers = [f"loss {news.loss:.3g}"]
-        numbers += [f"{name.replace('_', ' ')} {v:.1e}" for name, v in list(news.metrics.items())[:1]]
+        numbers += [
+            f"{name.replace('_', ' ')} {v:.1e}" for name, v in list(news.metrics.items())[:1]
+        ]
         self.progress.update(
             self.tasks[news.cell], completed=news.iteration, numbers="  ".join(numbers)
         )

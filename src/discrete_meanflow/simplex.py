@@ -50,9 +50,7 @@ def spread_levels(key: Tensor, draws: int, g: torch.Generator) -> Tensor:
     """
     rank = key.argsort(-1).argsort(-1)
     index = rank[..., None] * draws + torch.arange(draws, device=key.device)
-    shift = torch.rand(
-        *key.shape[:-1], 1, 1, dtype=torch.float64, device=key.device, generator=g
-    )
+    shift = torch.rand(*key.shape[:-1], 1, 1, dtype=torch.float64, device=key.device, generator=g)
     return (index * GOLDEN + shift) % 1
 
 

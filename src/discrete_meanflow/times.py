@@ -48,6 +48,24 @@ class UniformGap(TimeSampler):
 
 
 @dataclass(frozen=True)
+class FromSource(TimeSampler):
+    """``r = 0``, ``t ~ U[epsilon, 1]``: the kernels ``K_{0,t}`` alone.
+
+    The identity differentiates in t only, so it determines ``K_{0,t}`` without any other r:
+    enough for one-step generation, not for composing steps.
+    """
+
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_gap(self.epsilon)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        t = self.epsilon + (1 - self.epsilon) * _uniform(shape, g)
+        return TimePair(torch.zeros_like(t), t)
+
+
+@dataclass(frozen=True)
 class LogitNormal(TimeSampler):
     """Two draws ``sigmoid(z), z ~ N(mean, 1)``, sorted into r < t at least epsilon apart.
 
@@ -87,6 +105,4 @@ class Mixed(TimeSampler):
         far = self.pairs.sample(shape, g)
         r = _uniform(shape, g) * (1 - self.epsilon)
         apart = _uniform(shape, g) < self.share
-        return TimePair(
-            torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon)
-        )
+        return TimePair(torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon))

@@ -1,9 +1,9 @@
 """Laws of every kernel: laws in, laws out, and draws that follow them."""
 
+import itertools
+
 import pytest
 import torch
-from problems import kernels, seeded
-from statistics_of_draws import passes_chi_square
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
@@ -11,6 +11,8 @@ from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import finite_difference, forward_mode
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Linear
+from problems import kernels, seeded
+from statistics_of_draws import passes_chi_square
 
 N = 20_000
 KERNELS = kernels()
@@ -56,7 +58,7 @@ def test_steps_compose_the_kernel(kernel):
     grid = [0.1, 0.4, 0.5, 0.9]
     y = KernelSampler(kernel, grid).sample(torch.zeros(N, dtype=torch.long), seeded())
     law = torch.eye(4, dtype=torch.float64)[:, 0]
-    for r, t in zip(grid, grid[1:], strict=False):
+    for r, t in itertools.pairwise(grid):
         law = kernel.matrix(4, r, t).detach() @ law
     assert passes_chi_square(y, law)
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from problems import seeded
 from torch import nn
 
 from discrete_meanflow.ctmc import chains
@@ -23,6 +22,7 @@ from discrete_meanflow.objective import (
 from discrete_meanflow.process import ChainProcess, PathSample, SimulatedProcess
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.simplex import categorical
+from problems import seeded
 
 U = chains.random_dense(3, seeded(5), 4.0)
 RING = ChainProcess(U)
@@ -89,9 +89,11 @@ every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=
 def test_the_exact_kernel_is_stationary(objective):
     kernel = TiltedExactKernel(U, 3)
     (gradient,) = expected_gradient(objective, kernel, RING)
-    tolerance = 1e-6 if "finite" in str(objective) or objective is OBJECTIVES[
-        "single sample, finite difference"
-    ] else 1e-10
+    tolerance = (
+        1e-6
+        if "finite" in str(objective) or objective is OBJECTIVES["single sample, finite difference"]
+        else 1e-10
+    )
     assert gradient.abs().max() < tolerance
 
 
@@ -130,7 +132,10 @@ def test_forward_mode_is_the_finite_difference_inside_the_loss():
     path, _ = enumerated(RING)
     exact, finite = (
         objective(kernel, path)
-        for objective in (OBJECTIVES["single sample"], OBJECTIVES["single sample, finite difference"])
+        for objective in (
+            OBJECTIVES["single sample"],
+            OBJECTIVES["single sample, finite difference"],
+        )
     )
     assert abs(exact.item() - finite.item()) < 1e-7
     for a, b in zip(

@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from problems import GENERATORS, processes, seeded
-from statistics_of_draws import passes_chi_square
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
@@ -11,6 +9,8 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.process import ChainProcess, SimulatedProcess
 from discrete_meanflow.simplex import categorical, quantile, spread_levels
 from discrete_meanflow.times import TimePair
+from problems import GENERATORS, processes, seeded
+from statistics_of_draws import passes_chi_square
 
 PROCESSES = processes()
 CHAINS = {k: p for k, p in PROCESSES.items() if isinstance(p, ChainProcess)}
@@ -20,7 +20,9 @@ N = 20_000
 
 
 def at(r, t, n=N):
-    return TimePair(torch.full((n,), r, dtype=torch.float64), torch.full((n,), t, dtype=torch.float64))
+    return TimePair(
+        torch.full((n,), r, dtype=torch.float64), torch.full((n,), t, dtype=torch.float64)
+    )
 
 
 @every_process

@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import SCHEDULES
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.schedule import Exponential, Linear
+from problems import SCHEDULES
 
 every_schedule = pytest.mark.parametrize("alpha", SCHEDULES.values(), ids=SCHEDULES)
 unit = st.floats(0.0, 1.0)

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from problems import GENERATORS, seeded
-from statistics_of_draws import passes_chi_square
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.simulate import JumpRates, MatrixRates, simulate, simulate_paths
 from discrete_meanflow.ctmc.transition import transition, uniformized_action
 from discrete_meanflow.errors import InputError
+from problems import GENERATORS, seeded
+from statistics_of_draws import passes_chi_square
 
 N = 20_000
 

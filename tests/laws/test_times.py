@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from problems import ALPHA, TIME_SAMPLERS, seeded
 from scipy.stats import kstest
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.times import LogitNormal, Mixed, UniformGap
+from problems import ALPHA, TIME_SAMPLERS, seeded
 
 every_sampler = pytest.mark.parametrize("times", TIME_SAMPLERS.values(), ids=TIME_SAMPLERS)
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from problems import processes, seeded
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.ctmc import chains
@@ -25,6 +24,7 @@ from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
 from discrete_meanflow.training import trainer as trainer_module
 from discrete_meanflow.training.trace import can_compile, trace
+from problems import processes, seeded
 
 RING = chains.ring()
 

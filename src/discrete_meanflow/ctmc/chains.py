@@ -88,29 +88,42 @@ def tilting_birth_death(n: int = 5) -> TimeVaryingGenerator:
 class BulkQueue(JumpRates):
     """Customers come in groups and are served one by one: infinitely many states, no matrix.
 
-    Groups of 1 to ``largest`` (equally likely) arrive at rate ``arrivals``; one customer
-    leaves at rate ``service`` while there is one.
+    A group of size k arrives at rate ``groups[k]``; one customer leaves at rate ``service``
+    while there is one. With a waiting ``room`` of finite size, groups that do not fit are
+    turned away, and the states are 0 .. room.
     """
 
-    def __init__(self, arrivals: float = 3.0, largest: int = 16, service: float = 4.0) -> None:
-        if arrivals < 0 or service < 0 or largest < 1:
+    def __init__(
+        self,
+        groups: dict[int, float] | None = None,
+        service: float = 2.0,
+        room: int | None = None,
+    ) -> None:
+        self.groups = groups or {1: 1.0, 8: 1.0, 24: 0.5}
+        self.service, self.room = service, room
+        if service < 0 or any(size < 1 or rate < 0 for size, rate in self.groups.items()):
             raise InputError("BulkQueue: rates must be >= 0 and groups hold at least 1")
-        self.arrivals, self.largest, self.service = arrivals, largest, service
+        self.max_exit_rate = service + sum(self.groups.values())
 
     def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
-        group = torch.arange(1, self.largest + 1, device=x.device)
-        targets = torch.cat([x[..., None] - 1, x[..., None] + group], -1)
-        service = self.service * (x > 0).to(t.dtype)[..., None]
-        arrivals = (self.arrivals / self.largest) * torch.ones_like(targets[..., 1:], dtype=t.dtype)
-        return targets.clamp(min=0), torch.cat([service, arrivals], -1)
+        served = (x - 1).clamp(min=0)
+        targets, rates = [served], [self.service * (x > 0).to(t.dtype)]
+        for size, rate in self.groups.items():
+            fits = (
+                torch.ones_like(x, dtype=torch.bool) if self.room is None else x + size <= self.room
+            )
+            targets.append(x + size * fits)
+            rates.append(rate * fits.to(t.dtype))
+        return torch.stack(targets, -1), torch.stack(rates, -1)
 
     def __repr__(self) -> str:
-        return f"BulkQueue(arrivals={self.arrivals}, largest={self.largest}, service={self.service})"
+        return f"BulkQueue({self.groups}, service={self.service}, room={self.room})"
 
 
 class Epidemic(JumpRates):
-    """The SIR epidemic: (S, I) -> (S - 1, I + 1) at ``contact S I / N``, I -> I - 1 at ``recovery I``.
+    """The SIR epidemic with S susceptible and I infected among N.
 
+    (S, I) -> (S - 1, I + 1) at rate ``contact S I / N``; I -> I - 1 at rate ``recovery I``.
     A state is the index ``S (N + 1) + I``: a population of 100 has 10,201 of them.
     """
 

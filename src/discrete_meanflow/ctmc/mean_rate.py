@@ -1,8 +1,8 @@
 """The mean discrete rate and the identity it satisfies (paper, sections 4.1 and 4.2).
 
-    ubar(y, x, r, t) = (K_{r,t}(y, x) - delta_{y,x}) / (t - r)
-    ubar = u_t K_{r,t} - (t - r) d/dt ubar                         (the identity)
-    ubar = 1/(t - r) integral_r^t u_s K_{r,s} ds                   (its integral form)
+ubar(y, x, r, t) = (K_{r,t}(y, x) - delta_{y,x}) / (t - r)
+ubar = u_t K_{r,t} - (t - r) d/dt ubar                         (the identity)
+ubar = 1/(t - r) integral_r^t u_s K_{r,s} ds                   (its integral form)
 """
 
 from collections.abc import Callable
@@ -36,9 +36,10 @@ def identity_residual(generator: Generator, r: Tensor | float, t: Tensor | float
     """
     r, t = _strict_times(r, t)
     kernel = _differentiable_kernel(generator, r, t)
-    ubar, ubar_dt = torch.func.jvp(
-        lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),)
-    )
+    ubar = _mean_rate(kernel(r, t), r, t)
+    ubar_dt = torch.func.jvp(lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),))[
+        1
+    ]
     return ubar - (generator.at(t) @ kernel(r, t) - (t - r)[..., None, None] * ubar_dt)
 
 

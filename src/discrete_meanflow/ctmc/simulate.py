@@ -6,6 +6,7 @@ no proposal is left and the loop is Gillespie's.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -69,20 +70,23 @@ class Paths(NamedTuple):
 def simulate_paths(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> Paths:
     """Whole paths from ``X_r = x`` to time t. All of shape ``(batch,)``."""
     times, states = [r.double()], [x]
-    for now, x in _proposals(rates, x, r.double(), t.double(), g):
+    for now, y in _proposals(rates, x, r.double(), t.double(), g):
         times.append(now)
-        states.append(x)
+        states.append(y)
     return Paths(torch.stack(times, -1), torch.stack(states, -1))
 
 
 def simulate(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> State:
     """``X_t`` given ``X_r = x``, without keeping the path. All of shape ``(batch,)``."""
-    for _, x in _proposals(rates, x, r.double(), t.double(), g):  # noqa: B007
+    y = x
+    for _, y in _proposals(rates, x, r.double(), t.double(), g):  # noqa: B007
         pass
-    return x
+    return y
 
 
-def _proposals(rates: JumpRates, x: State, now: Times, t: Times, g: torch.Generator):  # type: ignore[no-untyped-def]
+def _proposals(
+    rates: JumpRates, x: State, now: Times, t: Times, g: torch.Generator
+) -> Iterator[tuple[Times, State]]:
     """Yield (time, states) after each proposed jump, until every path has passed t."""
     while True:
         bound = rates.exit_bound(x, now)

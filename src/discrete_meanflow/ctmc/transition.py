@@ -22,17 +22,16 @@ MAX_CELLS = 1 << 14
 
 def as_times(r: Tensor | float, t: Tensor | float) -> tuple[Times, Times]:
     """r and t as float64 tensors of one shape, or an error: 0 <= r <= t <= 1."""
-    r, t = torch.broadcast_tensors(
-        torch.as_tensor(r, dtype=torch.float64), torch.as_tensor(t, dtype=torch.float64)
-    )
-    if not bool(((r >= 0) & (t <= 1)).all()):
-        raise InputError(f"times must lie in [0, 1], got r = {r.min():g} and t = {t.max():g}")
-    if not bool((r <= t).all()):
-        worst = (r - t).argmax()
-        raise InputError(
-            f"r must not exceed t, got r = {r.flatten()[worst]:g} > t = {t.flatten()[worst]:g}"
-        )
-    return r, t
+    given = (torch.as_tensor(s, dtype=torch.float64) for s in (r, t))
+    first, last = torch.broadcast_tensors(*given)
+    if not bool(((first >= 0) & (last <= 1)).all()):
+        low, high = first.min().item(), last.max().item()
+        raise InputError(f"times must lie in [0, 1], got r = {low:g} and t = {high:g}")
+    if not bool((first <= last).all()):
+        worst = (first - last).argmax()
+        a, b = (s.flatten()[worst].item() for s in (first, last))
+        raise InputError(f"r must not exceed t, got r = {a:g} > t = {b:g}")
+    return first, last
 
 
 def transition(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
@@ -129,9 +128,12 @@ def magnus_product(generator: Generator, r: Times, t: Times, cells: int) -> Matr
         u_2 = generator.at(middle + math.sqrt(3) / 6 * h)
         H = h[..., None, None]
         commutator = u_1 @ u_2 - u_2 @ u_1
-        K = torch.linalg.matrix_exp(
-            H / 2 * (u_1 + u_2) - math.sqrt(3) / 12 * H.square() * commutator
-        ) @ K
+        K = (
+            torch.linalg.matrix_exp(
+                H / 2 * (u_1 + u_2) - math.sqrt(3) / 12 * H.square() * commutator
+            )
+            @ K
+        )
     return K
 
 
@@ -218,5 +220,3 @@ def _running_product(links: Matrix) -> Matrix:
     for link in links:
         products.append(link @ products[-1])
     return torch.stack(products)
-
-

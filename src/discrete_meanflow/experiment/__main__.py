@@ -34,7 +34,7 @@ def main() -> int:
             results = reproduce(order, _say)
             for claim in results["claims"]:
                 verdict = "holds" if claim["holds"] else "DOES NOT HOLD"
-                print(f"{name}: {claim['id']}: paper {claim['paper']}, ours {claim['ours']}: {verdict}")
+                print(f"{name}, {claim['id']}: {claim['paper']} / {claim['ours']}: {verdict}")
             print(f"{name}: {results['wall_seconds']} s", flush=True)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,5 +1,7 @@
 """Figures 1, 3 and the appendix's heatmaps, curves and histograms: kernels of known chains."""
 
+import itertools
+
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
 from discrete_meanflow.experiment.chain_parts import (
@@ -9,7 +11,6 @@ from discrete_meanflow.experiment.chain_parts import (
     chain_cell,
     chain_facts,
     mean,
-    per_seed,
 )
 from discrete_meanflow.metric import time_grid
 from discrete_meanflow.objective import ExactExpectation, KernelResidual
@@ -115,7 +116,7 @@ class ExactRecovery(Experiment):
         )
         sampled, floor = mean(cell, "one_step_tv_sampled"), facts["one_step_tv_floor"]
         curve = [sum(values) for values in cell["curve"]["max_error"]]
-        falls = sum(b <= a for a, b in zip(curve, curve[1:], strict=False))
+        falls = sum(b <= a for a, b in itertools.pairwise(curve))
         claims = [
             Claim(
                 f"single-sample/{name}",

@@ -55,7 +55,12 @@ class MeanRate(Experiment):
                 signs,
             ),
             Claim(
-                "identity", "residual of the identity", "theorem 4.1", 0.0, residual, residual < 1e-10
+                "identity",
+                "residual of the identity",
+                "theorem 4.1",
+                0.0,
+                residual,
+                residual < 1e-10,
             ),
             Claim("integral", "gap of the integral form", "equation 14", 0.0, gap, gap < 1e-8),
         ]

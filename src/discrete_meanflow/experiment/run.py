@@ -164,7 +164,12 @@ def run_cell(
             loss = sum(record.loss) / len(record.loss)
             watch(
                 Progress(
-                    cell.name, record.iteration, cell.recipe.iterations, loss, metrics, record.seconds
+                    cell.name,
+                    record.iteration,
+                    cell.recipe.iterations,
+                    loss,
+                    metrics,
+                    record.seconds,
                 )
             )
             ended = record.iteration == cell.recipe.iterations
@@ -222,7 +227,6 @@ def _run_in_streams(
             raise Interrupted
 
 
-
 def _run_in_processes(
     order: Order, names: list[str], jobs: int, watch: Callable[[Progress], None]
 ) -> None:
@@ -238,10 +242,10 @@ def _run_in_processes(
     failure: Exception | None = None
     for _ in range(jobs):
         ours, theirs = context.Pipe()
-        worker = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
-        worker.start()
+        process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
+        process.start()
         theirs.close()  # so that the end of the worker is the end of its messages
-        workers[ours] = worker
+        workers[ours] = process
     with stop_signals() as stopped:
         while workers:
             for pipe in wait(list(workers), timeout=0.2):
@@ -293,7 +297,7 @@ def _work(order: Order, threads: int, pipe: Connection) -> None:
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM set a flag that is read between blocks; a second Ctrl-C is obeyed at once."""
+    """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
     asked: list[int] = []
 
     def ask(number: int, frame: object) -> None:
@@ -344,14 +348,16 @@ def _claim_folder(order: Order, settings: Json) -> None:
 
 def write_json(path: Path, content: Json) -> None:
     text = json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
-    checkpoint.write_whole(path, lambda p: p.write_text(text))
+    checkpoint.write_whole(path, text.encode())
 
 
 def read_json(path: Path) -> Json:
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}); delete it to run that part again") from None
+        raise InputError(
+            f"cannot read {path} ({error}); delete it to run that part again"
+        ) from None
     if not isinstance(content, dict):
         raise InputError(f"{path} is not a record of this program; delete it")
     return content

@@ -1,5 +1,7 @@
 """Table 2: which time pairs the identity is asked to hold at."""
 
+from typing import ClassVar
+
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
 from discrete_meanflow.experiment.chain_parts import chain_cell, mean
@@ -17,8 +19,8 @@ class TimePairAblation(Experiment):
         "0 % is worse than any other share by more than 10x",
         "all other shares stay below a kernel TV of 0.005",
     )
-    paper = {"0 %": 0.079, "25 %": 0.005, "50 %": 0.003, "100 %": 0.002}
-    shares = {"0 %": 0.0, "25 %": 0.25, "50 %": 0.5, "100 %": 1.0}
+    paper: ClassVar = {"0 %": 0.079, "25 %": 0.005, "50 %": 0.003, "100 %": 0.002}
+    shares: ClassVar = {"0 %": 0.0, "25 %": 0.25, "50 %": 0.5, "100 %": 1.0}
 
     def cells(self, scale: Scale) -> list[Cell]:
         return [
@@ -63,7 +65,7 @@ class TimeSamplerAblation(Experiment):
     title = "The law of the time pairs, on the ring"
     where = "table 2 (b)"
     promises = ("every sampler stays below a kernel TV of 0.005",)
-    samplers: dict[str, TimeSampler] = {
+    samplers: ClassVar[dict[str, TimeSampler]] = {
         "uniform": UniformGap(0.01),
         "logit-normal(0, 1)": LogitNormal(0.0),
         "logit-normal(-0.4, 1)": LogitNormal(-0.4),

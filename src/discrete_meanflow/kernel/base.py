@@ -28,9 +28,7 @@ class Kernel(nn.Module, ABC):
         """``K_theta(., x, r, t)`` from logits already computed: shape ``(*batch, n)``."""
 
     @abstractmethod
-    def transport(
-        self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator
-    ) -> State:
+    def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         """Draw ``X_t ~ K_theta(., x, r, t)``: shape ``(*batch,)``."""
 
     def probs(self, x: State, r: Times, t: Times) -> Probs:

@@ -23,9 +23,7 @@ class BoundaryKernel(Kernel):
         q = logits.softmax(-1)
         return (1 - alpha) * delta(x, q.shape[-1], q.dtype) + alpha * q
 
-    def transport(
-        self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator
-    ) -> State:
+    def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         """Bernoulli(alpha) first, then categorical(q), both in float64.
 
         One race over the mixture would lose the tail of q when alpha is small.

@@ -11,7 +11,5 @@ class UnconstrainedKernel(Kernel):
     def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
         return logits.softmax(-1)
 
-    def transport(
-        self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator
-    ) -> State:
+    def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         return categorical(logits.double().softmax(-1), g)

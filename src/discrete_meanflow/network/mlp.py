@@ -1,3 +1,5 @@
+import itertools
+
 import torch
 from torch import nn
 
@@ -31,7 +33,7 @@ class MLP(nn.Module):
         self.embed = Sinusoidal(time_width, time_scale)
         sizes = [states + 2 * time_width] + [width] * (layers - 1)
         stack: list[nn.Module] = []
-        for size_in, size_out in zip(sizes, sizes[1:], strict=False):
+        for size_in, size_out in itertools.pairwise(sizes):
             stack += [nn.Linear(size_in, size_out), nn.GELU()]
         self.layers = nn.Sequential(*stack, nn.Linear(sizes[-1], states))
 

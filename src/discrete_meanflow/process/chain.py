@@ -33,8 +33,9 @@ class ChainProcess(Process):
         p_0 = check_initial(initial, self.states)
         self.register_buffer("initial", p_0, persistent=False)
         # u transposed: a row per start state, so that u_t(., y) is a row lookup.
-        constant = isinstance(generator, ConstantGenerator)
-        columns = generator.matrix.T.contiguous() if constant else torch.empty(0)
+        columns = torch.empty(0)
+        if isinstance(generator, ConstantGenerator):
+            columns = generator.matrix.T.contiguous()
         self.register_buffer("columns", columns, persistent=False)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:

@@ -31,8 +31,8 @@ class SimulatedProcess(Process):
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
         r, t = (s.reshape(-1) for s in times)
         x = self.simulate(self.source(tuple(r.shape), g), torch.zeros_like(r), r, g)
-        spread = [s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t)]
-        y = self.simulate(*spread, g)
+        x_m, r_m, t_m = (s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t))
+        y = self.simulate(x_m, r_m, t_m, g)
         shape = times.r.shape
         unknown = torch.empty(*shape, 0, device=x.device)
         return PathSample(

@@ -7,9 +7,9 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
 
 Json = dict[str, Any]
 BLUE, RED, ORANGE, GREY = "#3066be", "#c8553d", "#e9a23b", "#8a8f98"

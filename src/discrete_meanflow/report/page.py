@@ -13,6 +13,7 @@ from discrete_meanflow.report.figures import figures
 from discrete_meanflow.report.table import number
 
 Json = dict[str, Any]
+YES, NO = "<td class=yes>yes</td>", "<td class=no>no</td>"
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -51,11 +52,11 @@ def _section(results: Json) -> str:
         f"<tr><td>{html.escape(claim['text'])}</td>"
         f"<td class=number>{html.escape(number(claim['paper']))}</td>"
         f"<td class=number>{html.escape(number(claim['ours']))}</td>"
-        f"<td class={'yes' if claim['holds'] else 'no'}>{'yes' if claim['holds'] else 'no'}</td></tr>"
+        f"{YES if claim['holds'] else NO}</tr>"
         for claim in results["claims"]
     )
     pictures = "".join(
-        f"<figure><img alt='{html.escape(name)}' src='data:image/png;base64,{_png(figure)}'></figure>"
+        f"<figure><img alt='{name}' src='data:image/png;base64,{_png(figure)}'></figure>"
         for name, figure in figures(results).items()
     )
     return (

@@ -8,7 +8,7 @@ from discrete_meanflow.types import State
 
 
 class KernelSampler:
-    """``X_{t_0} -> X_{t_1} -> ... -> X_{t_k}`` with ``X_{t_{i+1}} ~ K_theta(., X_{t_i}, t_i, t_{i+1})``.
+    """Carry states along a grid: ``X_{t_{i+1}} ~ K_theta(., X_{t_i}, t_i, t_{i+1})``.
 
     The default grid is (0, 1): one forward pass, one draw.
     """

@@ -4,15 +4,15 @@ A file is written beside its place, flushed and renamed over it, so that whoever
 finds either the old one or the new one, whole.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialise
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
@@ -21,18 +21,20 @@ from discrete_meanflow.training.trainer import Trainer
 FORMAT = "discrete-meanflow training state 1"
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` on a temporary file and rename it to ``path`` once it is on disk."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a temporary file and rename it to ``path`` once it is on disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        write(temporary)
-        with open(temporary, "rb") as file:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
@@ -45,7 +47,7 @@ def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -
         "history": history,
     }
     tensors = {name: tensor.contiguous() for name, tensor in _tensors(trainer).items()}
-    write_whole(path, lambda p: save_file(tensors, p, {"note": json.dumps(note)}))
+    write_whole(path, serialise(tensors, {"note": json.dumps(note)}))
 
 
 def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:

@@ -16,7 +16,6 @@ from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import expand_like
 
-
 GLOBAL_GENERATOR = threading.Lock()
 
 

@@ -97,18 +97,20 @@ class Trainer:
         """The code that steps through a block: compiled on the CPU, captured on CUDA."""
         clip = self.recipe.clip
 
-        def gradient(parameters: dict[str, Tensor], path: PathSample) -> tuple[Tensor, dict[str, Tensor]]:
+        def gradient(
+            parameters: dict[str, Tensor], path: PathSample
+        ) -> tuple[Tensor, dict[str, Tensor]]:
             return self.stack.clipped_gradient(parameters, path, clip)
 
-        graph: Gradient = trace(gradient, self.parameters, _at(paths, 0))
+        graph = trace(gradient, self.parameters, _at(paths, 0))
         if self.device.type == "cuda":
             return CapturedBlock(self, graph, paths, rates)
-        if self.recipe.iterations >= COMPILE_FROM and can_compile():
-            graph = compiled(graph)
+        worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile()
+        step: Gradient = compiled(graph) if worth_it else graph
 
         def run(paths: PathSample, rates: Tensor) -> Tensor:
             return torch.stack(
-                [self._advance(graph, _at(paths, i), rates[i]) for i in range(len(rates))]
+                [self._advance(step, _at(paths, i), rates[i]) for i in range(len(rates))]
             )
 
         return run
@@ -133,13 +135,25 @@ class Trainer:
             )
 
 
+def train(
+    problem: Problem, recipe: Recipe, seed: int = 0, device: torch.device | str = "cpu"
+) -> Kernel:
+    """Train one kernel to the end and return it."""
+    trainer = Trainer(problem, recipe, [seed], device)
+    for _ in trainer.blocks():
+        pass
+    return trainer.kernels()[0]
+
+
 class CapturedBlock:
     """A training step recorded once as a CUDA graph and replayed: no launch costs, no Python.
 
     The graph reads step ``index`` of a block held in fixed memory and moves the index on.
     """
 
-    def __init__(self, trainer: Trainer, gradient: Gradient, paths: PathSample, rates: Tensor) -> None:
+    def __init__(
+        self, trainer: Trainer, gradient: Gradient, paths: PathSample, rates: Tensor
+    ) -> None:
         self.paths: PathSample = tree_map(torch.clone, paths)
         self.rates = rates.clone()
         self.index = torch.zeros(1, dtype=torch.long, device=rates.device)

@@ -1,0 +1,47 @@
+"""What the benches share: timing two things in one run, and the record of it."""
+
+import datetime
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discrete_meanflow.experiment.run import device_name, versions
+
+RESULTS = Path(__file__).parent.parent / "results" / "bench"
+
+
+def seconds(call: Callable[[], object], repeats: int, device: str = "cpu") -> float:
+    """Median wall time of a call, after one to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        started = time.perf_counter()
+        call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[1:])
+
+
+def record(name: str, device: str, command: str, numbers: dict[str, Any], folder: Path) -> None:
+    """Print the numbers and write them with what they were measured on."""
+    made = {
+        "bench": name,
+        "command": command,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "device": device_name(device),
+        "system": platform.system(),
+        "versions": versions(),
+        **numbers,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
+    for key, value in numbers.items():
+        print(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")

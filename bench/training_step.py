@@ -1,0 +1,114 @@
+"""A training step of the library against a plain eager loop of the same mathematics.
+
+    python bench/training_step.py [--device cuda]
+
+Both train the paper's kernel for the 10-state birth-death chain with the single-sample
+objective, on paths drawn beforehand. The baseline is what one writes first: one seed, an
+``nn.Module``, ``torch.func.jvp``, AdamW, ``clip_grad_norm_``. Reported per seed.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from discrete_meanflow.ctmc import chains
+from discrete_meanflow.kernel import BoundaryKernel, Kernel
+from discrete_meanflow.network import MLP
+from discrete_meanflow.objective import KernelResidual, Sampled
+from discrete_meanflow.process import ChainProcess
+from discrete_meanflow.schedule import Exponential
+from discrete_meanflow.times import UniformGap
+from discrete_meanflow.training import Problem, Recipe, Trainer
+from side_by_side import RESULTS, record, seconds
+
+SEEDS = [42, 123, 2024]
+STEPS = 100
+
+
+class Gated(MLP):
+    """A network the library has never seen: layer norm and gating around the MLP's layers."""
+
+    def __init__(self, states: int) -> None:
+        super().__init__(states)
+        self.norm = nn.LayerNorm(128)
+        self.gate = nn.Linear(states + 64, 128)
+
+    def forward(self, x, r, t):  # type: ignore[no-untyped-def]
+        first = torch.cat(
+            [
+                (x[..., None] == torch.arange(self.states, device=x.device)).to(t),
+                self.embed(r),
+                self.embed(t),
+            ],
+            -1,
+        )
+        hidden = self.layers[1](self.layers[0](first)) * self.gate(first).sigmoid()
+        return self.layers[2:](self.norm(hidden))
+
+
+def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-untyped-def]
+    """Seconds per step of a plain loop over one seed."""
+    kernel: Kernel = problem.kernel().to(device)
+    process: ChainProcess = problem.process
+    optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
+    columns = process.columns.float()
+
+    def block() -> None:
+        for i in range(STEPS):
+            x, r, t, y, _ = tree_map(lambda a, i=i: a[i, 0], paths)
+            _, dK_dt = torch.func.jvp(
+                lambda t, x=x, r=r: kernel.probs(x, r, t), (t,), (torch.ones_like(t),)
+            )
+            loss = (dK_dt - columns[y[:, 0]]).square().sum(-1).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)
+            optimiser.step()
+
+    return seconds(block, 5, device) / STEPS
+
+
+def library(trainer: Trainer, paths, device: str) -> float:  # type: ignore[no-untyped-def]
+    """Seconds per step and seed of the library's step."""
+    rates = torch.full((STEPS,), 3e-4, device=device)
+    run = trainer._runner(paths, rates)
+    return seconds(lambda: run(paths, rates), 5, device) / STEPS / len(SEEDS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    u = chains.birth_death()
+    numbers: dict[str, float | int] = {
+        "seeds": len(SEEDS),
+        "batch": 256,
+        "threads": torch.get_num_threads(),
+    }
+    for name, network in (("mlp", MLP), ("gated", Gated)):
+        process = ChainProcess(u)
+        problem = Problem(
+            process,
+            UniformGap(0.01),
+            lambda network=network: BoundaryKernel(network(u.states), Exponential.of(u)),
+            KernelResidual(Sampled(process)),
+        )
+        trainer = Trainer(problem, Recipe(30_000), SEEDS, given.device)
+        paths = trainer._draw(STEPS)
+        slow = eager(problem, paths, given.device)
+        fast = library(trainer, paths, given.device)
+        numbers |= {
+            f"{name}: eager ms per step": 1e3 * slow,
+            f"{name}: library ms per step and seed": 1e3 * fast,
+            f"{name}: ratio": slow / fast,
+        }
+    command = f"python bench/training_step.py --device {given.device}"
+    record(f"training-step-{given.device}", given.device, command, numbers, given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The house keeps its order: imports go one way, and light things stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "discrete_meanflow"
+# Each part may import those of lower rank, and itself.
+RANK = {
+    "errors": 0,
+    "types": 0,
+    "simplex": 1,
+    "ctmc": 2,
+    "times": 2,
+    "schedule": 3,
+    "network": 3,
+    "process": 4,
+    "kernel": 4,
+    "objective": 5,
+    "sampler": 5,
+    "metric": 5,
+    "training": 6,
+    "experiment": 7,
+    "report": 7,
+    "progress": 7,
+    "cli": 8,
+    "__main__": 9,
+    "__init__": 9,
+}
+STRANGERS = [("objective", "sampler"), ("sampler", "objective"), ("process", "kernel"),
+             ("kernel", "process"), ("experiment", "report"), ("report", "experiment")]  # fmt: skip
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(SOURCE)) for p in FILES])
+def test_imports_go_one_way(path):
+    mine = part_of(path)
+    for module in imports(path):
+        if not module.startswith("discrete_meanflow."):
+            continue
+        theirs = module.split(".")[1]
+        assert theirs == mine or RANK[theirs] <= RANK[mine], f"{mine} imports {theirs}"
+        assert (mine, theirs) not in STRANGERS
+        if theirs != mine and RANK[theirs] == RANK[mine]:
+            assert mine in ("ctmc", "metric", "types"), f"{mine} and {theirs} are of one rank"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in ("report", "progress", "cli")])
+def test_reports_and_commands_do_not_load_torch(path):
+    tree = ast.parse(path.read_text())
+    top = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    names = {getattr(n, "module", None) or n.names[0].name for n in top}
+    assert not any(name.split(".")[0] == "torch" for name in names)
+
+
+def test_the_core_runs_without_the_command_line_and_plot_packages():
+    """On a bare GPU machine there may be no tyro, rich or matplotlib."""
+    code = (
+        "import sys\n"
+        "for name in ('tyro', 'rich', 'matplotlib', 'plotly'): sys.modules[name] = None\n"
+        "import discrete_meanflow.experiment.__main__\n"
+        "import discrete_meanflow as dmf\n"
+        "[getattr(dmf, name) for name in dmf.__all__]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_package_does_not_load_torch():
+    code = "import sys, discrete_meanflow.cli; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_part_is_called_utils():
+    assert not [p for p in FILES if "util" in p.stem]

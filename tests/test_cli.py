@@ -1,0 +1,198 @@
+"""The command as its users meet it: results, resume, and one line for each mistake."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from discrete_meanflow import cli
+from discrete_meanflow.experiment import catalog
+from discrete_meanflow.experiment import run as run_module
+from discrete_meanflow.experiment.base import Scale
+from discrete_meanflow.experiment.run import Order, reproduce
+
+DMF = [sys.executable, "-m", "discrete_meanflow"]
+
+
+def dmf(*words, check=None, cwd=None):
+    done = subprocess.run([*DMF, *map(str, words)], capture_output=True, text=True, cwd=cwd)
+    if check is not None:
+        assert done.returncode == check, done.stderr + done.stdout
+    return done
+
+
+def in_process(monkeypatch, capsys, *words):
+    """Run the command here, so that a test costs no second import of torch."""
+    monkeypatch.setattr(sys, "argv", ["dmf", *map(str, words)])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_help_is_quick_and_says_what_there_is():
+    started = time.perf_counter()
+    out = dmf("--help", check=0).stdout
+    assert time.perf_counter() - started < 5  # a sanity bound; bench and README give the time
+    assert all(word in out for word in ("list", "reproduce", "demo", "draw"))
+    out = dmf("reproduce", "--help", check=0).stdout
+    assert "default: 42 123 2024" in out
+
+
+def test_list_names_every_experiment_and_claim(monkeypatch, capsys):
+    code, out, _ = in_process(monkeypatch, capsys, "list")
+    assert code == 0
+    text = " ".join(out.split())
+    for name, experiment in catalog.EXPERIMENTS.items():
+        assert name in text
+        assert all(" ".join(p.split()) in text for p in experiment.promises)
+
+
+@pytest.mark.parametrize("name", catalog.EXPERIMENTS)
+def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys):
+    words = ("reproduce", name, "--scale", "toy", "--seeds", 7, "--device", "cpu", "--jobs", 1)
+    code, out, err = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
+    assert code == 0, err
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert list(tmp_path.glob("*.png"))
+    assert results["seeds"] == [7]
+    assert results["versions"]["torch"]
+    for claim in results["claims"]:
+        assert set(claim) == {"id", "text", "where", "paper", "ours", "holds"}
+        assert isinstance(claim["holds"], bool)
+    again = catalog.find(name).claims(results["facts"], results["cells"])
+    assert [claim.describe() for claim in again] == results["claims"]
+    # A finished run is read, not run again.
+    before = (tmp_path / "results.json").stat().st_mtime_ns
+    code, out, _ = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
+    assert code == 0
+    assert "finished earlier" in out
+    assert (tmp_path / "results.json").stat().st_mtime_ns == before
+    # Other settings never overwrite it.
+    other = [w if w != 7 else 8 for w in words]
+    code, _, err = in_process(monkeypatch, capsys, *other, "--out", tmp_path)
+    assert code == 2
+    assert re.search("holds a run with other seeds.*choose another --out", err)
+    # Figures can be drawn again from the record alone.
+    code, _, _ = in_process(monkeypatch, capsys, "draw", tmp_path, "--page", tmp_path / "p.html")
+    assert code == 0
+    assert "data:image/png;base64" in (tmp_path / "p.html").read_text()
+
+
+def test_demo_ends_with_a_page(tmp_path):
+    done = dmf("demo", "--scale", "toy", check=0, cwd=tmp_path)
+    page = (tmp_path / "demo" / "index.html").read_text()
+    assert page.count("data:image/png;base64") == 4
+    assert "http" not in re.sub(r"data:image/png;base64,[^']*", "", page)
+    assert "paper" in done.stdout
+    dmf("demo", "--scale", "toy", check=0, cwd=tmp_path)  # a second demo is not refused
+
+
+def order(folder, name="time-sampler-ablation"):
+    return Order(name, (7, 8), "cpu", Scale.toy, folder)
+
+
+def measured(results):
+    return {name: part["measurements"] for name, part in results["cells"].items()}
+
+
+def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
+    whole = reproduce(order(tmp_path / "whole"), lambda news: None, jobs=1)
+
+    def interrupt(news):
+        if news.cell == "logit-normal(0, 1)" and news.iteration == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(run_module.Interrupted):
+        reproduce(order(tmp_path / "cut"), interrupt, jobs=1)
+    assert not (tmp_path / "cut" / "results.json").exists()
+    started = []
+    resumed = reproduce(
+        order(tmp_path / "cut"), lambda news: started.append((news.cell, news.iteration)), jobs=1
+    )
+    assert started[0] == ("logit-normal(0, 1)", 30)
+    assert measured(resumed) == measured(whole)
+
+
+def test_processes_measure_what_one_process_does(tmp_path):
+    news = []
+    spread = reproduce(order(tmp_path), news.append, jobs=2)
+    assert {n.cell for n in news} == set(spread["cells"])
+    assert all((tmp_path / "parts").glob("*.safetensors"))
+
+
+def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
+    words = ["reproduce", "exact-recovery", "--device", "cpu", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [*DMF, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "settings.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(8)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Run the same command again to go on" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "nothing"], "unknown experiment 'nothing'; known: exact-recovery"),
+        (["reproduce"], "name an experiment"),
+        (["reproduce", "mean-rate", "--seeds", "1", "1"], "distinct seeds"),
+        (["reproduce", "mean-rate", "--seeds", "-4"], "whole number from 0"),
+        (["reproduce", "mean-rate", "--device", "cuda"], "no CUDA device"),
+        (["reproduce", "mean-rate", "--out", "/proc/nowhere/x"], "cannot write to"),
+        (["draw", "/nowhere"], "no readable results.json"),
+    ],
+)
+def test_bad_input_is_one_line(words, message, monkeypatch, capsys):
+    if "cuda" in words and run_module.torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path, monkeypatch, capsys):
+    def interrupt(news):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(run_module.Interrupted):
+        reproduce(order(tmp_path), interrupt, jobs=1)
+    (saved,) = (tmp_path / "parts").glob("*.safetensors")
+    saved.write_bytes(b"garbage")
+    words = ["reproduce", "time-sampler-ablation", "--seeds", 7, 8, "--scale", "toy"]
+    code, _, err = in_process(
+        monkeypatch, capsys, *words, "--device", "cpu", "--jobs", 1, "--out", tmp_path
+    )
+    assert code == 2
+    assert "is damaged or foreign" in err
+    assert "cell 'uniform'" in err
+
+
+def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
+    def broken(self):
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(cli.List, "__call__", broken)
+    code, _, err = in_process(monkeypatch, capsys, "list")
+    assert code == 70
+    log = Path(re.search(r"see (\S+)", err).group(1))
+    assert "KeyError: 'surprise'" in log.read_text()
+    assert "Traceback" not in err
+    log.unlink()

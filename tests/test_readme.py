@@ -1,0 +1,46 @@
+"""What the README says is true: its example runs, its numbers are those of results/."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from discrete_meanflow.report import markdown
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_example_works_when_pasted():
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    names: dict = {}
+    exec(code, names)
+    assert (names["learned"] - names["exact"]).abs().max() < 0.05
+    assert names["samples"].shape == names["x_0"].shape
+
+
+def test_the_tables_are_made_from_the_results():
+    runs = markdown.read_runs(ROOT / "results")
+    assert markdown.with_section(README, markdown.headline_table(runs)) == README
+
+
+def test_every_committed_result_names_its_command_and_machine():
+    found = [*(ROOT / "results").glob("*/results.json"), *(ROOT / "results/bench").glob("*.json")]
+    assert found
+    for path in found:
+        record = json.loads(path.read_text())
+        assert all(record[key] for key in ("command", "device", "versions", "date")), path
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_links_lead_somewhere(path):
+    assert (ROOT / path).exists()
+
+
+def test_the_tree_in_the_readme_is_the_tree():
+    tree = README.split("```text\n")[1].split("```")[0]
+    for line in tree.splitlines():
+        name = line.strip().split()[0] if line.strip() else ""
+        if name.endswith("/") and line.startswith("  "):
+            assert (ROOT / "src/discrete_meanflow" / name).is_dir(), name
