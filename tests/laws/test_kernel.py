@@ -64,18 +64,13 @@ def test_steps_compose_the_kernel(kernel):
 
 
 def test_a_large_alphabet_keeps_its_tail():
-    """At alpha = 1/1024 and 5,000 states, rare states must stay as likely as they are."""
-    states, draws = 5_000, 400_000
+    """At alpha = 1/1024 and 2,000 states, rare states must stay as likely as they are."""
+    states, draws = 2_000, 100_000
     kernel = BoundaryKernel(MLP(states, 4, 2), Linear())
-    logits = torch.zeros(draws, states).expand(draws, states)[:1]
-    x = torch.zeros(draws, dtype=torch.long)
-    r, t = torch.zeros(draws), torch.full((draws,), 1 / 1024)
-    moved = torch.cat(
-        [
-            kernel.transport(x[:4000], logits.expand(4000, states), r[:4000], t[:4000], seeded(i))
-            for i in range(25)
-        ]
-    )
+    x, logits = torch.zeros(1000, dtype=torch.long), torch.zeros(1000, states)
+    r, t = torch.zeros(1000), torch.full((1000,), 1 / 1024)
+    g = seeded()
+    moved = torch.cat([kernel.transport(x, logits, r, t, g) for _ in range(draws // 1000)])
     share = (moved > 0).double().mean().item()
     assert abs(share - 1 / 1024) < 5 * (1 / 1024 / moved.numel()) ** 0.5
     halves = (moved[moved > 0] > states // 2).double().mean().item()

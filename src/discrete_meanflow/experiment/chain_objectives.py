@@ -31,7 +31,10 @@ class ChainObjectives(Experiment):
     name = "chain-objectives"
     title = "Estimators of the kernel residual and the transition likelihood, equal steps"
     where = "beyond the paper"
-    promises = ("the exact expectation has the lowest max error on every chain",)
+    promises = (
+        "the exact expectation beats sampled estimators and the transition likelihood",
+        "the model's own expectation comes within 1.25x of the exact one",
+    )
 
     def generators(self) -> dict[str, Generator]:
         return {**chains.paper_chains(), "tilting birth-death": chains.tilting_birth_death()}
@@ -53,16 +56,25 @@ class ChainObjectives(Experiment):
         claims = []
         for chain in self.generators():
             errors = {name: mean(cells[f"{chain}, {name}"], "max_error") for name in OBJECTIVES}
+            model = errors.pop("model expectation")
             best = min(errors, key=lambda name: errors[name])
-            claims.append(
+            claims += [
                 Claim(
                     f"best/{chain}",
-                    f"{chain}: the exact expectation has the lowest max error after "
-                    f"{cells[f'{chain}, {best}']['iterations']} steps",
+                    f"{chain}: lowest max error with the exact expectation",
                     self.where,
                     None,
                     ", ".join(f"{name} {error:.1e}" for name, error in errors.items()),
                     best == "exact expectation",
-                )
-            )
+                ),
+                Claim(
+                    f"model/{chain}",
+                    f"{chain}: the model's own expectation, which needs no draw and no exact "
+                    "kernel, within 1.25x of the exact one's error",
+                    self.where,
+                    None,
+                    model,
+                    model <= 1.25 * errors["exact expectation"],
+                ),
+            ]
         return claims

@@ -146,12 +146,12 @@ def run_cell(
     saved = order.part(cell.name, ".safetensors")
     trainer = Trainer(cell.problem, cell.recipe, order.seeds, order.device)
     curve: Json = {"iteration": [], "loss": [], "at": []}
-    if saved.exists():
-        curve = checkpoint.load(saved, trainer, settings)
     every = max(1, cell.recipe.iterations // (CURVE_POINTS * cell.recipe.block))
     last_save = time.monotonic()
     metrics: dict[str, float] = {}
     try:
+        if saved.exists():
+            curve = checkpoint.load(saved, trainer, settings)
         for record in trainer.blocks():
             curve["iteration"].append(record.iteration)
             curve["loss"].append(record.loss)
@@ -240,6 +240,7 @@ def _run_in_processes(
     waiting = list(names)
     workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
+    ending = False
     for _ in range(jobs):
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
@@ -255,7 +256,7 @@ def _run_in_processes(
                 except EOFError:
                     worker = workers.pop(pipe)
                     worker.join()
-                    if worker.exitcode and failure is None:
+                    if worker.exitcode and failure is None and not ending:
                         failure = RuntimeError(f"a worker ended with exit code {worker.exitcode}")
                     continue
                 if message is READY:
@@ -264,7 +265,8 @@ def _run_in_processes(
                     failure = failure or message
                 else:
                     watch(message)
-            if stopped() or failure is not None:
+            if (stopped() or failure is not None) and not ending:
+                ending = True
                 waiting.clear()
                 for worker in workers.values():
                     worker.terminate()  # it saves its cell, then ends

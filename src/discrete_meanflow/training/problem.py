@@ -1,6 +1,7 @@
 """What is trained and how, as values: the parts of a training run and its recipe."""
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample, Process
 from discrete_meanflow.times import TimeSampler
+
+GLOBAL_GENERATOR = threading.Lock()  # trainers in threads take turns with it
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,18 @@ class Problem:
         """Training paths of the given shape."""
         return self.process.path(self.times.sample(shape, g), g, self.objective.draws)
 
+    def build(self, seed: int) -> Kernel:
+        """A fresh kernel, its weights drawn from the seed.
+
+        Initialisation draws from torch's global generator: lend it the seed, then give it back.
+        """
+        with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.kernel()
+
     def describe(self) -> dict[str, str]:
         """The parts in words: what a record keeps and what a resumed run is checked against."""
-        parts = (self.process, self.times, self.kernel(), self.objective)
+        parts = (self.process, self.times, self.build(0), self.objective)
         return {
             name: " ".join(repr(part).split())
             for name, part in zip(("process", "times", "kernel", "objective"), parts, strict=True)

@@ -4,8 +4,7 @@ A small network leaves most of a machine idle. Stacked, three seeds cost little 
 one, and none knows of the others: each has its own parameters, data, gradient norm.
 """
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import expand_like
-
-GLOBAL_GENERATOR = threading.Lock()
+from discrete_meanflow.training.problem import Problem
 
 
 class Step(nn.Module):
@@ -35,13 +33,12 @@ class SideBySide:
 
     def __init__(
         self,
-        kernel: Callable[[], Kernel],
-        objective: Objective,
+        problem: Problem,
         seeds: Sequence[int],
         device: torch.device,
     ) -> None:
-        self.kernels = [_seeded(kernel, seed).to(device) for seed in seeds]
-        self.objective = objective.to(device)
+        self.kernels = [problem.build(seed).to(device) for seed in seeds]
+        self.objective = problem.objective.to(device)
         self.step = Step(self.kernels[0], self.objective)
         states = [dict(member.named_parameters()) for member in self.kernels]
         self.parameters = {
@@ -78,10 +75,3 @@ class SideBySide:
             for name, p in member.named_parameters():
                 p.copy_(self.parameters[name][i])
         return self.kernels
-
-
-def _seeded(kernel: Callable[[], Kernel], seed: int) -> Kernel:
-    """Initialisation draws from torch's global generator: lend it the seed, then give it back."""
-    with GLOBAL_GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return kernel()

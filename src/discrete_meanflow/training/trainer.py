@@ -48,7 +48,7 @@ class Trainer:
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
         self.device = torch.device(device)
         problem.process.to(self.device)
-        self.stack = SideBySide(problem.kernel, problem.objective, seeds, self.device)
+        self.stack = SideBySide(problem, seeds, self.device)
         self.parameters = self.stack.parameters
         self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
         self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
