@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup bench clean
+.PHONY: demo test setup bench docs clean
 demo: $(VENV)/.demo
 	$(BIN)/dmf demo
 
@@ -17,6 +17,10 @@ test: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/training_step.py
 	$(BIN)/python bench/uniformization.py
+
+# figures, README table and docs/results.md, from the JSON under results/
+docs: $(VENV)/.demo
+	$(BIN)/python -m discrete_meanflow.report.markdown
 
 setup: $(VENV)/.test
 

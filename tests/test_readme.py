@@ -21,8 +21,7 @@ def test_the_example_works_when_pasted():
 
 
 def test_the_tables_are_made_from_the_results():
-    runs = markdown.read_runs(ROOT / "results")
-    assert markdown.with_section(README, markdown.headline_table(runs)) == README
+    assert markdown.readme_text(README, ROOT / "results") == README
 
 
 def test_every_committed_result_names_its_command_and_machine():

@@ -59,6 +59,7 @@ def exact_recovery(results: Json) -> dict[str, Figure]:
     }
     exact = {n: results["cells"].get(f"{n}, exact expectation") for n in names}
     if all(exact.values()):
+        drawn["kernel-heatmaps-exact-expectation"] = heatmaps(results["facts"], exact)
         drawn["error-landscape-exact-expectation"] = error_landscape(exact)
         stratified = {n: results["cells"][f"{n}, single sample, stratified"] for n in names}
         drawn["error-landscape-stratified"] = error_landscape(stratified)
@@ -199,7 +200,8 @@ def chain_objectives(results: Json) -> dict[str, Figure]:
             axis.semilogy(curve["at"], errors, color=colour, label=objective)
         axis.set(title=chain, xlabel="iteration")
     axes[0][0].set_ylabel("max kernel error")
-    axes[0][0].legend(fontsize=7)
+    lines, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels))
     return {"error-against-iterations": figure}
 
 
@@ -223,7 +225,7 @@ def simulable(results: Json) -> dict[str, Figure]:
     truth = np.array(facts["truth"])
     shown = int(np.nonzero(np.array(facts["simulated"]))[0].max()) + 1
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3))
-    left.plot(truth[:shown], color=BLUE, label="truncated matrix")
+    left.plot(truth[:shown], color=BLUE, label="matrix")
     left.plot(facts["simulated"][:shown], color=GREY, lw=0.8, label="simulation")
     for colour, (name, cell) in zip((RED, ORANGE), results["cells"].items(), strict=True):
         samples = cell["measurements"][0]["frequencies"][:shown]

@@ -4,16 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from discrete_meanflow.report.figures import draw
 from discrete_meanflow.report.table import claims_markdown, number
 
 Json = dict[str, Any]
-BEGIN, END = "<!-- made from results/ by `make docs` -->", "<!-- end -->"
 # The claims that the README shows, in its order; docs/results.md shows all.
 HEADLINES = {
     "exact-recovery": ("single-sample/", "stratified/", "exact-expectation/", "diagonal/ring"),
     "boundary-ablation": ("lower/",),
     "time-pair-ablation": ("worst/", "tv/"),
     "time-sampler-ablation": ("tv/",),
+    "chain-objectives": ("best/",),
     "simulable": ("matrix", "simulation"),
     "mean-rate": ("identity",),
 }
@@ -47,6 +48,28 @@ def headline_table(runs: dict[str, Json]) -> str:
     return "\n".join(lines)
 
 
+def speed_table(bench: Path) -> str:
+    def read(name: str) -> Json:
+        return json.loads((bench / f"{name}.json").read_text())
+
+    lines = ["| what | on | ratio | command |", "|---|---|---|---|"]
+    for device in ("cuda", "cpu"):
+        run = read(f"training-step-{device}")
+        ratios = f"{run['mlp: ratio']:.1f}x (MLP), {run['gated: ratio']:.1f}x (another network)"
+        lines.append(
+            f"| training step, per seed, against a plain eager loop | {run['device']} | {ratios} "
+            f"| `{run['command']}` |"
+        )
+    run = read("uniformization")
+    lines.append(
+        f"| kernel of a {run['states']:,}-state sparse chain acting on a law, uniformization "
+        f"against dense `expm` | {run['device']} | {run['ratio']:,.0f}x in time, "
+        f"{run['dense MiB (anonymous)']:,.0f} against {run['uniformization MiB (anonymous)']:,.0f} "
+        f"MiB | `{run['command']}` |"
+    )
+    return "\n".join(lines)
+
+
 def results_page(runs: dict[str, Json]) -> str:
     """docs/results.md: every claim of every run, and its figures."""
     sections = ["# Results", "", "Every number on this page is read from `results/`.", ""]
@@ -57,17 +80,26 @@ def results_page(runs: dict[str, Json]) -> str:
     return "\n".join(sections)
 
 
-def with_section(text: str, section: str) -> str:
-    """Replace what stands between the two marks."""
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{section}\n{END}{tail}"
+def readme_text(text: str, results: Path) -> str:
+    """The README with its tables made anew from the records."""
+    text = with_section(text, "claims", headline_table(read_runs(results)))
+    return with_section(text, "speed", speed_table(results / "bench"))
+
+
+def with_section(text: str, name: str, section: str) -> str:
+    """Replace what stands between the two marks of a section."""
+    begin, end = f"<!-- {name}: made from results/ by `make docs` -->", f"<!-- end of {name} -->"
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    return f"{head}{begin}\n{section}\n{end}{tail}"
 
 
 def main() -> None:
     runs = read_runs(Path("results"))
+    for name, run in runs.items():
+        draw(run, Path("results") / name)
     readme = Path("README.md")
-    readme.write_text(with_section(readme.read_text(), headline_table(runs)))
+    readme.write_text(readme_text(readme.read_text(), Path("results")))
     Path("docs/results.md").write_text(results_page(runs))
 
 
