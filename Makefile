@@ -17,6 +17,7 @@ test: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/training_step.py
 	$(BIN)/python bench/uniformization.py
+	$(BIN)/python bench/two_state_information.py
 
 # figures, README table and docs/results.md, from the JSON under results/
 docs: $(VENV)/.demo
@@ -24,13 +25,13 @@ docs: $(VENV)/.demo
 
 setup: $(VENV)/.test
 
-# torch goes in alone and first: resolved together with the rest, pip may pick a
-# build with gigabytes of GPU libraries that a CPU run never loads. A torch that is
-# too old, or absent for this Python, is replaced when the project itself installs.
+# torch goes in alone and first, so that its build is chosen by itself and not by the resolver
+# of everything else. TORCH=... picks another, for example from a local wheel.
+TORCH ?= torch==2.13.0
 $(VENV)/.torch:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install -q --disable-pip-version-check $(TORCH)
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.torch pyproject.toml

@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "discrete_meanflow"
 RANK = {
     "errors": 0,
     "types": 0,
+    "files": 1,
     "simplex": 1,
     "ctmc": 2,
     "times": 2,
@@ -26,6 +27,7 @@ RANK = {
     "experiment": 7,
     "report": 7,
     "progress": 7,
+    "guard": 1,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,

@@ -42,7 +42,7 @@ def in_process(monkeypatch, capsys, *words):
 def test_help_is_quick_and_says_what_there_is():
     started = time.perf_counter()
     out = dmf("--help", check=0).stdout
-    assert time.perf_counter() - started < 5  # a sanity bound; bench and README give the time
+    assert time.perf_counter() - started < 1
     assert all(word in out for word in ("list", "reproduce", "demo", "draw"))
     out = dmf("reproduce", "--help", check=0).stdout
     assert "default: 42 123 2024" in out
@@ -97,8 +97,17 @@ def test_demo_ends_with_a_page(tmp_path):
     dmf("demo", "--scale", "toy", check=0, cwd=tmp_path)  # a second demo is not refused
 
 
-def order(folder, name="time-sampler-ablation"):
-    return Order(name, (7, 8), "cpu", Scale.toy, folder)
+def test_the_demo_does_not_touch_another_run(tmp_path, monkeypatch, capsys):
+    words = ("reproduce", "mean-rate", "--device", "cpu", "--out", tmp_path)
+    assert in_process(monkeypatch, capsys, *words)[0] == 0
+    code, _, err = in_process(monkeypatch, capsys, "demo", "--scale", "toy", "--out", tmp_path)
+    assert code == 2
+    assert "holds a run with other experiment" in err
+    assert (tmp_path / "results.json").exists()
+
+
+def order(folder, name="time-sampler-ablation", jobs=1):
+    return Order(name, (7, 8), "cpu", Scale.toy, folder, jobs)
 
 
 def measured(results):
@@ -106,18 +115,18 @@ def measured(results):
 
 
 def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
-    whole = reproduce(order(tmp_path / "whole"), lambda news: None, jobs=1)
+    whole = reproduce(order(tmp_path / "whole"), lambda news: None)
 
     def interrupt(news):
         if news.cell == "logit-normal(0, 1)" and news.iteration == 20:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(run_module.Interrupted):
-        reproduce(order(tmp_path / "cut"), interrupt, jobs=1)
+        reproduce(order(tmp_path / "cut"), interrupt)
     assert not (tmp_path / "cut" / "results.json").exists()
     started = []
     resumed = reproduce(
-        order(tmp_path / "cut"), lambda news: started.append((news.cell, news.iteration)), jobs=1
+        order(tmp_path / "cut"), lambda news: started.append((news.cell, news.iteration))
     )
     assert started[0] == ("logit-normal(0, 1)", 30)
     assert measured(resumed) == measured(whole)
@@ -125,26 +134,33 @@ def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
 
 def test_processes_measure_what_one_process_does(tmp_path):
     news = []
-    spread = reproduce(order(tmp_path), news.append, jobs=2)
+    one = reproduce(order(tmp_path / "one"), lambda news: None)
+    spread = reproduce(order(tmp_path / "spread", jobs=2), news.append)
     assert {n.cell for n in news} == set(spread["cells"])
-    assert all((tmp_path / "parts").glob("*.safetensors"))
+    # Another number of threads rounds differently, so the match is close, not exact.
+    for name, part in measured(one).items():
+        for a, b in zip(part, measured(spread)[name], strict=True):
+            assert a["max_error"] == pytest.approx(b["max_error"], rel=1e-3)
 
 
-def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
-    words = ["reproduce", "exact-recovery", "--device", "cpu", "--out", str(tmp_path / "run")]
+@pytest.mark.parametrize("early", [True, False], ids=["while workers start", "while they train"])
+def test_ctrl_c_stops_the_workers_and_the_run_goes_on(early, tmp_path):
+    run = tmp_path / "run"
+    words = [*DMF, "reproduce", "time-sampler-ablation", "--device", "cpu", "--out", str(run)]
     process = subprocess.Popen(
-        [*DMF, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "run" / "settings.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(8)
-    os.kill(process.pid, signal.SIGINT)
+        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    awaited = (run / "settings.json") if early else (run / "parts" / "uniform.safetensors")
+    deadline = time.monotonic() + 200
+    while not awaited.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert "Run the same command again to go on" in err
     assert "Traceback" not in err
+    assert not (run / "results.json").exists()
+    assert early or (run / "parts" / "uniform.safetensors").exists()
 
 
 @pytest.mark.parametrize(
@@ -156,6 +172,10 @@ def test_ctrl_c_stops_the_workers_and_says_how_to_go_on(tmp_path):
         (["reproduce", "mean-rate", "--seeds", "-4"], "whole number from 0"),
         (["reproduce", "mean-rate", "--device", "cuda"], "no CUDA device"),
         (["reproduce", "mean-rate", "--out", "/proc/nowhere/x"], "cannot write to"),
+        (["reproduce", "mean-rate", "--jobs", "0"], "--jobs: needs at least 1"),
+        (["reproduce", "mean-rate", "--device", "tpu"], "invalid choice"),
+        (["reproduce", "mean-rate", "--seeds", "x"], "--seeds"),
+        (["invent"], "invent"),
         (["draw", "/nowhere"], "no readable results.json"),
     ],
 )
@@ -173,7 +193,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path, monkeypatch, capsys):
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(run_module.Interrupted):
-        reproduce(order(tmp_path), interrupt, jobs=1)
+        reproduce(order(tmp_path), interrupt)
     (saved,) = (tmp_path / "parts").glob("*.safetensors")
     saved.write_bytes(b"garbage")
     words = ["reproduce", "time-sampler-ablation", "--seeds", 7, 8, "--scale", "toy"]

@@ -16,6 +16,7 @@ def test_the_example_works_when_pasted():
     (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
     names: dict = {}
     exec(code, names)
+    assert len(code.strip().splitlines()) <= 6  # five lines and the import
     assert (names["learned"] - names["exact"]).abs().max() < 0.05
     assert names["samples"].shape == names["x_0"].shape
 

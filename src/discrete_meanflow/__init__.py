@@ -44,7 +44,7 @@ _HOMES = {
     ),
     "sampler": ("KernelSampler",),
     "metric": ("kernel_error", "sampling_floor", "time_grid", "total_variation"),
-    "training": ("Problem", "Recipe", "Trainer", "train"),
+    "training": ("Problem", "Recipe", "Trainer", "chain_problem", "train"),
     "errors": ("InputError",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

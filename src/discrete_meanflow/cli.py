@@ -1,19 +1,22 @@
 """The command ``dmf``. Torch is imported by the commands that need it, not by ``--help``."""
 
-import datetime
+import contextlib
+import io
+import json
+import re
+import shutil
 import sys
-import tempfile
-import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.guard import guarded
 
 SEEDS = (42, 123, 2024)
-BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,12 @@ class Reproduce:
 
     def __call__(self) -> None:
         from discrete_meanflow.experiment import catalog
+        from discrete_meanflow.experiment.run import run_folder
 
         names = catalog.expand(list(self.names))
-        runs = []
-        for name in names:
-            folder = (self.out or Path("runs")) / name
-            if self.out is not None and len(names) == 1:
-                folder = self.out
-            runs.append(_reproduce(name, folder, self))
+        runs = [
+            _reproduce(name, run_folder(self.out, name, len(names) > 1), self) for name in names
+        ]
         if len(runs) > 1:
             from discrete_meanflow.report.page import write_page
 
@@ -69,7 +70,7 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Demo:
-    """Train the 3-state ring kernel here and now, and show it: two to four minutes on a CPU."""
+    """Train the 3-state ring kernel here and now, and show it: a few minutes on a CPU."""
 
     out: Path = Path("demo")
     """Where the page, the figures and the record go."""
@@ -77,13 +78,11 @@ class Demo:
     """paper: the paper's 20,000 iterations. toy: seconds, to see that all runs."""
 
     def __call__(self) -> None:
-        import shutil
-
         from discrete_meanflow.report.page import write_page
 
-        if (self.out / "results.json").exists() and (self.out / "parts").is_dir():
+        if _experiment_in(self.out) == "demo" and (self.out / "results.json").exists():
             shutil.rmtree(self.out)  # a finished demo is shown anew; an interrupted one goes on
-        options = Reproduce(names=("demo",), device="cpu", scale=self.scale)
+        options = Reproduce(names=("demo",), seeds=SEEDS[:1], device="cpu", scale=self.scale)
         results = _reproduce("demo", self.out, options)
         page = write_page(self.out / "index.html", "Discrete MeanFlow: the 3-state ring", [results])
         print(f"pictures and table: {page}")
@@ -99,18 +98,12 @@ class Draw:
     """The page to write."""
 
     def __call__(self) -> None:
-        import json
-
         from discrete_meanflow.report.figures import draw
         from discrete_meanflow.report.page import write_page
 
-        runs = []
-        for folder in self.folders:
-            try:
-                results = json.loads((folder / "results.json").read_text())
-                runs.append({**results, "figures": [str(p) for p in draw(results, folder)]})
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{folder} has no readable results.json ({error})") from None
+        runs = [_read_results(folder) for folder in self.folders]
+        for folder, results in zip(self.folders, runs, strict=True):
+            draw(results, folder)
         print(f"all tables and figures: {write_page(self.page, 'Discrete MeanFlow', runs)}")
 
 
@@ -120,6 +113,23 @@ Command = (
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Draw, tyro.conf.subcommand("draw")]
 )
+
+
+def _experiment_in(folder: Path) -> str | None:
+    """The name of the experiment whose run a folder holds, if it holds one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return json.loads((folder / "settings.json").read_text()).get("experiment")
+    return None
+
+
+def _read_results(folder: Path) -> dict[str, Any]:
+    try:
+        results = json.loads((folder / "results.json").read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} has no readable results.json ({error})") from None
+    if not isinstance(results, dict) or not {"experiment", "cells", "claims"} <= set(results):
+        raise InputError(f"{folder}/results.json is not a record of this program")
+    return results
 
 
 def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any]:
@@ -133,49 +143,32 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any]:
     from discrete_meanflow.report.table import claims_table
 
     console = Console()
-    seeds = _check_seeds(options.seeds)
-    order = Order(name, seeds, choose_device(options.device), Scale(options.scale), folder)
-    if (folder / "results.json").exists():
+    device, scale = choose_device(options.device), Scale(options.scale)
+    order = Order(name, options.seeds, device, scale, folder, options.jobs)
+    if _experiment_in(folder) == name and (folder / "results.json").exists():
         console.print(f"{name}: finished earlier, read from {folder}", highlight=False)
     with bars(console) as show:
-        results = reproduce(order, show, options.jobs)
+        results = reproduce(order, show)
     console.print(claims_table(results))
     draw(results, folder)
     console.print(f"record and figures: {folder}", highlight=False)
     return results
 
 
-def _check_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise InputError(
-            f"--seeds: needs distinct seeds, got {' '.join(map(str, seeds)) or 'none'}"
-        )
-    if any(not 0 <= seed < 2**63 for seed in seeds):
-        raise InputError("--seeds: a seed is a whole number from 0 to 2^63 - 1")
-    return seeds
-
-
 def main() -> None:
-    """Exit codes: 0 done, 2 bad input (one line), 70 our bug (a log), 130 stopped and saved."""
-    command = tyro.cli(Command, prog="dmf", description="One-step generation of discrete data.")
+    sys.exit(guarded(_parsed()))
+
+
+def _parsed() -> Callable[[], None]:
+    """The command as given; what the parser objects to becomes one line."""
+    objection = io.StringIO()
     try:
-        command()
-    except InputError as error:
-        print(f"dmf: {error}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    except (Interrupted, KeyboardInterrupt):
-        print("dmf: stopped; all is saved. Run the same command again to go on.", file=sys.stderr)
-        sys.exit(STOPPED)
-    except Exception:
-        log = _write_log(traceback.format_exc())
-        print(f"dmf: this is a bug in dmf, not in your input; see {log}", file=sys.stderr)
-        sys.exit(OUR_BUG)
-
-
-def _write_log(text: str) -> Path:
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    with tempfile.NamedTemporaryFile(
-        "w", prefix=f"dmf-{stamp}-", suffix=".log", delete=False
-    ) as file:
-        file.write(" ".join(sys.argv) + "\n" + text)
-    return Path(file.name)
+        with contextlib.redirect_stderr(objection):
+            return tyro.cli(
+                Command, prog="dmf", description="One-step generation of discrete data."
+            )
+    except SystemExit as stop:
+        if stop.code:
+            words = re.sub(r"[^\x20-\x7e]+|-{3,}", " ", objection.getvalue()).split()
+            print(f"dmf: {' '.join(words)}", file=sys.stderr)
+        raise

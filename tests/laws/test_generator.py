@@ -134,6 +134,12 @@ def test_propagator_is_the_kernel(u):
     assert (law - exact).abs().max() < 1e-9
 
 
+def test_a_chain_too_fast_for_the_table_is_refused():
+    fast = TimeVaryingGenerator(lambda t: 10 * chains.tilting_birth_death().at(t), "fast")
+    with pytest.raises(InputError, match="too fast for a table of kernels"):
+        Propagator(fast)
+
+
 def test_truncation_keeps_columns_zero_sum():
     u = chains.truncate(chains.Epidemic(8), 81).to_dense()
     assert u.sum(0).abs().max() < 1e-12

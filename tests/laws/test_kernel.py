@@ -90,6 +90,13 @@ def test_a_bad_grid_is_refused(grid, message):
         KernelSampler(KERNELS["unconstrained"], grid)
 
 
+def test_bad_start_states_are_refused():
+    sampler = KernelSampler(KERNELS["unconstrained"])
+    for x in (torch.tensor([-1]), torch.tensor([0.5])):
+        with pytest.raises(InputError, match="start states"):
+            sampler.sample(x, seeded())
+
+
 def test_zero_steps_are_refused():
     with pytest.raises(InputError, match="at least one step"):
         KernelSampler.steps(KERNELS["unconstrained"], 0)

@@ -146,6 +146,12 @@ def test_forward_mode_is_the_finite_difference_inside_the_loss():
         assert (a - b).abs().max() < 1e-6
 
 
+def test_no_gradient_flows_through_the_models_own_target():
+    kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
+    path, _ = enumerated(RING)
+    assert not ModelExpectation(RING)(kernel, path).requires_grad
+
+
 def test_weights_add_up():
     kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
     path, _ = enumerated(RING)

@@ -62,6 +62,15 @@ def test_an_absorbing_state_is_left_alone():
     assert (simulate(chains.Epidemic(12), x, r, t, seeded()) == x).all()
 
 
+def test_bad_times_are_refused():
+    x, rates = torch.zeros(2, dtype=torch.long), MatrixRates(chains.ring())
+    half, one = torch.full((2,), 0.5), torch.ones(2)
+    with pytest.raises(InputError, match="r must not exceed t"):
+        simulate(rates, x, one, half, seeded())
+    with pytest.raises(InputError, match="before the start"):
+        simulate_paths(rates, x, half, one, seeded()).at(torch.zeros(2))
+
+
 def test_a_bound_that_is_too_low_is_refused():
     class Liar(JumpRates):
         def jumps(self, x, t):

@@ -14,9 +14,11 @@ from discrete_meanflow.objective import (
     BoundaryPenalty,
     ExactExpectation,
     KernelResidual,
+    ModelExpectation,
     Sampled,
     TransitionLikelihood,
     Weighted,
+    finite_difference,
 )
 from discrete_meanflow.process import ChainProcess
 from discrete_meanflow.schedule import Exponential
@@ -27,6 +29,16 @@ from discrete_meanflow.training.trace import can_compile, trace
 from problems import processes, seeded
 
 RING = chains.ring()
+
+
+class WritesInPlace(MLP):
+    """A network that fills a tensor of zeros: tracing must not take it for zero."""
+
+    def forward(self, x, r, t):
+        features = t.new_zeros(*t.shape, self.states + 64)
+        features[..., 0] = r
+        features[..., 1] = t.square()
+        return self.layers(features)
 
 
 def problem(objective=None, process=None, kernel=None):
@@ -49,6 +61,9 @@ PROBLEMS = {
         lambda p: Weighted((1.0, KernelResidual(Sampled(p))), (10.0, BoundaryPenalty(3))),
         kernel=lambda: UnconstrainedKernel(MLP(3, 32, 3)),
     ),
+    "model expectation": problem(lambda p: KernelResidual(ModelExpectation(p))),
+    "finite difference": problem(lambda p: KernelResidual(Sampled(p), finite_difference)),
+    "writes in place": problem(kernel=lambda: BoundaryKernel(WritesInPlace(3), Exponential(6.0))),
     "queue": problem(process=processes()["queue"]),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
@@ -128,6 +143,30 @@ def test_the_compiled_step_is_the_step(monkeypatch):
     finish(fast)
     for name in plain.parameters:
         assert (plain.parameters[name] - fast.parameters[name]).abs().max() < 1e-5
+
+
+@pytest.mark.skipif(not can_compile(), reason="no C++ compiler and Python headers here")
+def test_a_compiled_run_resumes_bit_for_bit(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
+    test_resume_is_bit_for_bit(PROBLEMS["single sample"], tmp_path)
+
+
+def test_what_is_not_trained_must_not_differ_between_seeds():
+    class RandomFeatures(MLP):
+        def __init__(self):
+            super().__init__(3, 16, 2)
+            self.register_buffer("directions", torch.randn(3))
+
+    bad = problem(kernel=lambda: BoundaryKernel(RandomFeatures(), Exponential(6.0)))
+    with pytest.raises(InputError, match=r"'network.directions' is not trained but differs"):
+        Trainer(bad, Recipe(1), [1, 2])
+
+
+def test_parts_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="the network has 4 states, the process 3"):
+        problem(kernel=lambda: BoundaryKernel(MLP(4), Exponential(6.0)))
+    with pytest.raises(InputError, match="built on another process"):
+        problem(lambda p: KernelResidual(Sampled(ChainProcess(RING))))
 
 
 def test_training_recovers_a_kernel():

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.transition import as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State, Times
 
@@ -28,7 +29,11 @@ class JumpRates(ABC):
         """
 
     def exit_bound(self, x: State, t: Times) -> Times:
-        """A bound on the exit rate of x from t on; for rates constant in time, the rate."""
+        """A bound on the exit rate of x from time t on.
+
+        By default the rate at t, right for rates constant in time. Rates that grow with time
+        must give a bound of their own.
+        """
         return self.jumps(x, t)[1].sum(-1)
 
 
@@ -63,14 +68,17 @@ class Paths(NamedTuple):
 
     def at(self, t: Times) -> State:
         """``X_t`` of each path: shape ``(batch,)``."""
+        if bool((t < self.times[:, 0]).any()):
+            raise InputError("paths: asked for a time before the start of a path")
         last = (self.times <= t[:, None]).sum(-1, keepdim=True) - 1
         return self.states.gather(-1, last)[:, 0]
 
 
 def simulate_paths(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> Paths:
     """Whole paths from ``X_r = x`` to time t. All of shape ``(batch,)``."""
-    times, states = [r.double()], [x]
-    for now, y in _proposals(rates, x, r.double(), t.double(), g):
+    r, t = as_times(r, t)
+    times, states = [r], [x]
+    for now, y in _proposals(rates, x, r, t, g):
         times.append(now)
         states.append(y)
     return Paths(torch.stack(times, -1), torch.stack(states, -1))
@@ -78,8 +86,9 @@ def simulate_paths(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Gene
 
 def simulate(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> State:
     """``X_t`` given ``X_r = x``, without keeping the path. All of shape ``(batch,)``."""
+    r, t = as_times(r, t)
     y = x
-    for _, y in _proposals(rates, x, r.double(), t.double(), g):  # noqa: B007
+    for _, y in _proposals(rates, x, r, t, g):  # noqa: B007
         pass
     return y
 

@@ -2,7 +2,7 @@
 
 Three ways, all in float64 and batched over times: the matrix exponential (constant
 generators), uniformization (also as an action on a vector, without any dense matrix), and
-the ordered product (time-varying generators). Each is differentiable in r and t.
+the ordered product (time-varying generators). The first and the last are differentiable.
 """
 
 import math
@@ -166,10 +166,10 @@ def ordered_product(
 class Propagator:
     """``K_{r,t}(., x)`` for large batches of (x, r, t), from a table of ``Phi(t) = K_{0,t}``.
 
-    Between the nodes of the table Phi is the cubic that matches ``Phi`` and
-    ``Phi' = u_t Phi`` at both ends: error ``h^4/384 max|Phi''''|``, and ``cells`` is chosen so
-    that this stays near ``tolerance``. A constant generator needs ``Phi(t - r)`` alone; a
-    time-varying one has ``K_{r,t} = Phi(t) Phi(r)^{-1}``.
+    Between the nodes of the table Phi is the cubic that matches ``Phi`` and ``Phi' = u_t Phi``
+    at both ends. Its error is ``h^4/384`` times the fourth derivative; ``cells`` is chosen so
+    that this stays near ``tolerance``, and a table that misses is refused. A constant generator
+    needs ``Phi(t - r)`` alone; a time-varying one has ``K_{r,t} = Phi(t) Phi(r)^{-1}``.
     """
 
     def __init__(self, generator: Generator, tolerance: float = 1e-11) -> None:
@@ -184,6 +184,19 @@ class Propagator:
             links = magnus_product(generator, nodes[:-1], nodes[1:], 4)
             self.value = _running_product(links)
         self.slope = generator.at(nodes) @ self.value
+        self._verify(generator)
+
+    def _verify(self, generator: Generator) -> None:
+        """Refuse a table that is not accurate: rates too fast for it, or Phi(r) near singular."""
+        r, t = torch.tensor([[0.0, 0.0, 0.41, 0.88], [1.0, 0.13, 0.97, 1.0]], dtype=torch.float64)
+        x = torch.arange(generator.states).expand(len(r), -1)
+        table = self.law(x, r[:, None].expand_as(x), t[:, None].expand_as(x)).transpose(-1, -2)
+        error = (table - transition(generator, r, t)).abs().max().item()
+        if not error < 1e-7:
+            raise InputError(
+                f"the rates (up to {generator.max_rate:g}) are too fast for a table of kernels "
+                f"(error {error:.1e}); use SimulatedProcess(MatrixRates(generator), states)"
+            )
 
     def to(self, device: torch.device) -> "Propagator":
         self.value, self.slope = self.value.to(device), self.slope.to(device)

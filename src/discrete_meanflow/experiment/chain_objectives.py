@@ -29,7 +29,7 @@ OBJECTIVES: dict[str, Callable[[ChainProcess], Objective]] = {
 
 class ChainObjectives(Experiment):
     name = "chain-objectives"
-    title = "Estimators of the kernel residual and the transition likelihood, equal steps"
+    title = "Estimators and the transition likelihood: 8,000 steps each, learning rate 1e-3"
     where = "beyond the paper"
     promises = (
         "the exact expectation beats sampled estimators and the transition likelihood",

@@ -10,27 +10,18 @@ from torch import Tensor
 from discrete_meanflow.ctmc.generator import Generator
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.experiment.base import Cell, Json, Scale
-from discrete_meanflow.kernel import BoundaryKernel, Kernel
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import kernel_error, sampling_floor, time_grid, total_variation
 from discrete_meanflow.metric.divergence import frequencies
-from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import KernelResidual, Objective, Sampled
 from discrete_meanflow.process import ChainProcess
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.schedule import Exponential
-from discrete_meanflow.times import TimeSampler, UniformGap
-from discrete_meanflow.training import Problem, Recipe
+from discrete_meanflow.times import TimeSampler
+from discrete_meanflow.training import Recipe, chain_problem
 
 ITERATIONS = {"two-state": 15_000, "ring": 20_000, "birth-death": 30_000}
 DRAWS = {"two-state": 5_000, "ring": 5_000, "birth-death": 10_000}
 GRID = 20
-
-
-def boundary_kernel(generator: Generator, time_scale: float = 1.0) -> Callable[[], Kernel]:
-    """The paper's kernel for a chain: MLP, exponential schedule with c = 2 max|u|."""
-    return lambda: BoundaryKernel(
-        MLP(generator.states, time_scale=time_scale), Exponential.of(generator)
-    )
 
 
 def single_sample(process: ChainProcess) -> Objective:
@@ -51,12 +42,8 @@ def chain_cell(
     draws: int = 5_000,
 ) -> Cell:
     """A cell at the paper's settings but for what is given."""
-    process = ChainProcess(generator, stratified=stratified)
-    problem = Problem(
-        process,
-        times or UniformGap(0.01),
-        kernel or boundary_kernel(generator),
-        objective(process),
+    problem = chain_problem(
+        generator, objective=objective, kernel=kernel, times=times, stratified=stratified
     )
     r, t = time_grid(GRID)
     exact = transition(generator, r, t)

@@ -31,8 +31,10 @@ import discrete_meanflow
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
+from discrete_meanflow.files import write_whole
 from discrete_meanflow.training import Trainer, checkpoint
 
+SEEDS = (42, 123, 2024)  # the paper's
 CURVE_POINTS = 50
 CUDA_JOBS = 4  # cells trained abreast on one GPU
 SAVE_EVERY = 20.0  # seconds between checkpoints
@@ -59,6 +61,16 @@ class Order:
     device: str
     scale: Scale
     out: Path
+    jobs: int | None = None  # cells trained side by side; None: one per core, or 4 on a GPU
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            given = " ".join(map(str, self.seeds)) or "none"
+            raise InputError(f"--seeds: needs distinct seeds, got {given}")
+        if any(not 0 <= seed < 2**63 for seed in self.seeds):
+            raise InputError("--seeds: a seed is a whole number from 0 to 2^63 - 1")
+        if self.jobs is not None and self.jobs < 1:
+            raise InputError(f"--jobs: needs at least 1, got {self.jobs}")
 
     @property
     def command(self) -> str:
@@ -84,14 +96,13 @@ def choose_device(device: str) -> str:
     return device
 
 
-def reproduce(order: Order, watch: Callable[[Progress], None], jobs: int | None = None) -> Json:
-    """Run an experiment to its results, or return the results it has.
+def run_folder(out: Path | None, name: str, several: bool) -> Path:
+    """``out`` itself for one experiment, a folder inside it for several; default runs/NAME."""
+    return out if out is not None and not several else (out or Path("runs")) / name
 
-    Args:
-        jobs: cells trained side by side: processes on the CPU (one per core by default),
-            streams on a GPU.
-    """
-    started = time.time()
+
+def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
+    """Run an experiment to its results, or return the results it has."""
     experiment = catalog.find(order.experiment)
     cells = experiment.cells(order.scale)
     settings = _settings(order, cells)
@@ -100,16 +111,21 @@ def reproduce(order: Order, watch: Callable[[Progress], None], jobs: int | None 
     if finished.exists():
         return read_json(finished)
     pending = [cell for cell in cells if not order.part(cell.name, ".json").exists()]
-    if order.device == "cuda":
-        _run_in_streams(order, pending, min(jobs or CUDA_JOBS, len(pending)), watch)
-    elif (jobs := min(jobs or os.cpu_count() or 1, len(pending))) > 1:
-        _run_in_processes(order, [cell.name for cell in pending], jobs, watch)
-    else:
-        with stop_signals() as stopped:
-            for cell in pending:
-                run_cell(order, cell, watch, stopped)
+    # Threads follow from all cells, not from those left: a resumed cell must round as before.
+    cores = os.cpu_count() or 1
+    jobs = max(1, min(order.jobs or cores, len(cells)))
+    threads = max(1, cores // jobs)
+    with _stopwatch(order) as wall_seconds:
+        if order.device == "cuda":
+            _run_in_streams(order, pending, order.jobs or CUDA_JOBS, watch)
+        elif jobs > 1:
+            _run_in_processes(order, [cell.name for cell in pending], jobs, threads, watch)
+        else:
+            with stop_signals() as stopped:
+                for cell in pending:
+                    run_cell(order, cell, watch, stopped)
     parts = {cell.name: read_json(order.part(cell.name, ".json")) for cell in cells}
-    results = assemble(experiment, order, settings, parts, time.time() - started)
+    results = assemble(experiment, order, settings, parts, wall_seconds())
     write_json(finished, results)
     return results
 
@@ -229,25 +245,27 @@ def _run_in_streams(
 
 
 def _run_in_processes(
-    order: Order, names: list[str], jobs: int, watch: Callable[[Progress], None]
+    order: Order, names: list[str], jobs: int, threads: int, watch: Callable[[Progress], None]
 ) -> None:
-    """Train cells in ``jobs`` processes of cores / jobs threads each.
+    """Train cells in ``jobs`` processes of ``threads`` threads each.
 
     Small networks gain little from a second thread; a second cell costs nothing. Each worker
     has a pipe of its own, so that one that dies cannot lock the others out.
     """
     context = multiprocessing.get_context("spawn")
-    threads = max(1, (os.cpu_count() or 1) // jobs)
     waiting = list(names)
     workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
     ending = False
-    for _ in range(jobs):
+    # Ctrl-C in a terminal reaches the whole group: workers ignore it and wait for our word.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for _ in range(min(jobs, len(names))):
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
         process.start()
         theirs.close()  # so that the end of the worker is the end of its messages
         workers[ours] = process
+    signal.signal(signal.SIGINT, before)
     with stop_signals() as stopped:
         while workers:
             for pipe in wait(list(workers), timeout=0.2):
@@ -257,7 +275,7 @@ def _run_in_processes(
                 except EOFError:
                     worker = workers.pop(pipe)
                     worker.join()
-                    if worker.exitcode and failure is None and not ending:
+                    if worker.exitcode and failure is None and not (ending or stopped()):
                         failure = RuntimeError(f"a worker ended with exit code {worker.exitcode}")
                     continue
                 if message is READY:
@@ -283,7 +301,7 @@ READY = None  # a worker asks for its next cell; the answer None sends it home
 def _work(order: Order, threads: int, pipe: Connection) -> None:
     """The life of a worker: ask for a cell, train it, until there is none."""
     torch.set_num_threads(threads)
-    with stop_signals() as stopped:
+    with stop_signals(signal.SIGTERM) as stopped:
         try:
             cells = {cell.name: cell for cell in catalog.find(order.experiment).cells(order.scale)}
             pipe.send(READY)
@@ -299,7 +317,7 @@ def _work(order: Order, threads: int, pipe: Connection) -> None:
 
 
 @contextlib.contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
+def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
     asked: list[int] = []
 
@@ -308,7 +326,8 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         if len(asked) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = numbers or (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield lambda: bool(asked)
     finally:
@@ -333,27 +352,43 @@ def _claim_folder(order: Order, settings: Json) -> None:
     """Make the run folder ours, or refuse it if it holds another run."""
     note = order.out / "settings.json"
     try:
+        known, finished = note.exists(), (order.out / "results.json").exists()
+        if finished and not known:
+            raise InputError(f"{order.out} holds results of another run; choose another --out")
+        found = read_json(note) if known else settings
+        differ = [key for key in settings if found.get(key) != settings[key]]
+        if differ:
+            raise InputError(
+                f"{order.out} holds a run with other {' and '.join(differ)}; choose another --out"
+            )
         (order.out / "parts").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write to {order.out}: {error.strerror}") from None
-    if not note.exists():
-        if (order.out / "results.json").exists():
-            raise InputError(f"{order.out} holds results of another run; choose another --out")
+    if not known:
         write_json(note, settings)
-        return
-    found = read_json(note)
-    differ = [key for key in settings if found.get(key) != settings[key]]
-    if differ:
-        raise InputError(
-            f"{order.out} holds a run with other {' and '.join(differ)}; choose another --out"
-        )
+
+
+@contextlib.contextmanager
+def _stopwatch(order: Order) -> Iterator[Callable[[], float]]:
+    """The wall time of a run over all its sessions, kept in the run folder."""
+    note = order.out / "parts" / "wall.json"
+    earlier = read_json(note)["seconds"] if note.exists() else 0.0
+    started = time.monotonic()
+
+    def seconds() -> float:
+        return earlier + time.monotonic() - started
+
+    try:
+        yield seconds
+    finally:
+        write_json(note, {"seconds": seconds()})
 
 
 def write_json(path: Path, content: Json) -> None:
     text = json.dumps(content, indent=1, allow_nan=False)
     # A list of numbers on one line: readable, and a third of the size.
     text = re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text)
-    checkpoint.write_whole(path, text.encode() + b"\n")
+    write_whole(path, text.encode() + b"\n")
 
 
 def read_json(path: Path) -> Json:

@@ -41,7 +41,7 @@ def initial(states: int) -> Tensor:
 
 class Simulable(Experiment):
     name = "simulable"
-    title = "A bulk queue known by its jump rates alone"
+    title = "A bulk queue known by its jump rates alone, trained at r = 0"
     where = "algorithm 1 ('analytic or simulable')"
     promises = ("one-step TV within 2x of the sampling floor, at 50 or more occupied states",)
 

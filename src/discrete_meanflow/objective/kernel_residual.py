@@ -19,6 +19,9 @@ class KernelResidual(Objective):
         self.estimator, self.derivative = estimator, derivative
         self.draws = estimator.draws
 
+    def extra_repr(self) -> str:
+        return f"derivative={getattr(self.derivative, '__name__', self.derivative)}"
+
     def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
         dK_dt = self.derivative(lambda t: kernel.probs(path.x, path.r, t), path.t)
         g = self.estimator(kernel, path)

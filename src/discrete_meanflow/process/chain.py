@@ -71,4 +71,5 @@ class ChainProcess(Process):
         return (self.generator.at(t).to(p.dtype) @ p[..., None])[..., 0]
 
     def extra_repr(self) -> str:
-        return f"{self.generator}, stratified={self.stratified}"
+        initial = [round(p, 6) for p in self.initial.tolist()]
+        return f"{self.generator}, initial={initial}, stratified={self.stratified}"

@@ -14,7 +14,7 @@ from discrete_meanflow.types import Probs, State, Times
 class SimulatedProcess(Process):
     """A chain known by its jump rates alone: paths are simulated, nothing is tabulated.
 
-    The kernel sees the window of states 0 .. states-1. A path that leaves the window is an
+    The kernel sees the window of states 0 .. states-1. A path that ends outside it is an
     error: the window must be chosen large enough to hold the process.
     """
 
@@ -42,10 +42,10 @@ class SimulatedProcess(Process):
     def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:
         """``X_t`` given ``X_r = x``, all ``(batch,)``."""
         y = simulate(self.rates, x, r, t, g)
-        if y.numel() and int(y.max()) >= self.states:
+        if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < self.states:
             raise InputError(
-                f"simulated process: a path reached state {int(y.max())}, but the kernel has "
-                f"{self.states} states; choose more"
+                f"simulated process: paths end in states {int(y.min())} to {int(y.max())}, but the "
+                f"kernel has {self.states} states; choose more"
             )
         return y
 
@@ -57,5 +57,5 @@ class SimulatedProcess(Process):
         return arrivals.scatter_add(-1, y[..., None], -rate.sum(-1, keepdim=True).to(t.dtype))
 
     def extra_repr(self) -> str:
-        support = self.initial.nonzero()[:, 0].tolist()
-        return f"{self.rates!r}, states={self.states}, start on {support[0]}..{support[-1]}"
+        start = {x: round(p, 6) for x, p in enumerate(self.initial.tolist()) if p > 0}
+        return f"{self.rates!r}, states={self.states}, initial={start}"

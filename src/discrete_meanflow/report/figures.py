@@ -1,5 +1,6 @@
 """The figures of each experiment, drawn from its results alone."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+
+from discrete_meanflow.files import write_whole
 
 Json = dict[str, Any]
 BLUE, RED, ORANGE, GREY = "#3066be", "#c8553d", "#e9a23b", "#8a8f98"
@@ -39,10 +42,16 @@ def draw(results: Json, folder: Path) -> list[Path]:
     paths = []
     for name, figure in figures(results).items():
         path = folder / f"{name}.png"
-        figure.savefig(path)
-        plt.close(figure)
+        write_whole(path, png(figure))
         paths.append(path)
     return paths
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    plt.close(figure)
+    return buffer.getvalue()
 
 
 # -- kernel recovery --------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 import base64
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-
-from discrete_meanflow.report.figures import figures
+from discrete_meanflow.files import write_whole
+from discrete_meanflow.report.figures import figures, png
 from discrete_meanflow.report.table import number
 
 Json = dict[str, Any]
@@ -38,7 +36,7 @@ def page(title: str, runs: Sequence[Json]) -> str:
 
 
 def write_page(path: Path, title: str, runs: Sequence[Json]) -> Path:
-    path.write_text(page(title, runs), encoding="utf-8")
+    write_whole(path, page(title, runs).encode())
     return path
 
 
@@ -56,7 +54,7 @@ def _section(results: Json) -> str:
         for claim in results["claims"]
     )
     pictures = "".join(
-        f"<figure><img alt='{name}' src='data:image/png;base64,{_png(figure)}'></figure>"
+        f"<figure><img alt='{name}' src='{_embedded(png(figure))}'></figure>"
         for name, figure in figures(results).items()
     )
     return (
@@ -65,8 +63,5 @@ def _section(results: Json) -> str:
     )
 
 
-def _png(figure: Any) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    plt.close(figure)
-    return base64.b64encode(buffer.getvalue()).decode()
+def _embedded(picture: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"

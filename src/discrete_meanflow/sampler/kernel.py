@@ -33,6 +33,8 @@ class KernelSampler:
     @torch.no_grad()
     def sample(self, x: State, g: torch.Generator) -> State:
         """Carry the states x from the first time of the grid to the last."""
+        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
+            raise InputError("sampler: start states must be whole numbers from 0")
         dtype = next(self.kernel.parameters()).dtype
         for r, t in zip(self.grid, self.grid[1:], strict=False):
             r_x = torch.full(x.shape, r, dtype=dtype, device=x.device)

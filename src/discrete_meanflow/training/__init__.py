@@ -1,6 +1,7 @@
 """One straight loop: draw a block of paths, step through it, yield a record."""
 
+from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
 
-__all__ = ["BlockRecord", "Problem", "Recipe", "Trainer", "train"]
+__all__ = ["BlockRecord", "Problem", "Recipe", "Trainer", "chain_problem", "train"]

@@ -1,12 +1,6 @@
-"""The whole state of a training run in one safetensors file: never a pickle.
+"""The whole state of a training run in one safetensors file: never a pickle."""
 
-A file is written beside its place, flushed and renamed over it, so that whoever reads it
-finds either the old one or the new one, whole.
-"""
-
-import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +10,10 @@ from safetensors.torch import save as serialise
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import write_whole
 from discrete_meanflow.training.trainer import Trainer
 
 FORMAT = "discrete-meanflow training state 1"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a temporary file and rename it to ``path`` once it is on disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:

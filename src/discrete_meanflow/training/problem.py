@@ -26,6 +26,16 @@ class Problem:
     kernel: Callable[[], Kernel]  # builds a fresh kernel; seeds differ in what it draws
     objective: Objective
 
+    def __post_init__(self) -> None:
+        others = [m for m in self.objective.modules() if isinstance(m, Process)]
+        if any(other is not self.process for other in others):
+            raise InputError("problem: the objective was built on another process")
+        states = getattr(self.build(0).network, "states", self.process.states)
+        if states != self.process.states:
+            raise InputError(
+                f"problem: the network has {states} states, the process {self.process.states}"
+            )
+
     def paths(self, shape: tuple[int, ...], g: torch.Generator) -> PathSample:
         """Training paths of the given shape."""
         return self.process.path(self.times.sample(shape, g), g, self.objective.draws)

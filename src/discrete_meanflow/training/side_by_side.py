@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
@@ -42,8 +43,23 @@ class SideBySide:
         self.step = Step(self.kernels[0], self.objective)
         states = [dict(member.named_parameters()) for member in self.kernels]
         self.parameters = {
-            name: torch.stack([state[name].detach() for state in states]) for name in states[0]
+            name: torch.stack([state[name].detach() for state in states])
+            for name, first in states[0].items()
+            if first.requires_grad
         }
+        self._check_constants()
+
+    def _check_constants(self) -> None:
+        """What is not trained is shared by all seeds, so it must not differ between them."""
+        constants = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.kernels]
+        for name, first in constants[0].items():
+            if name not in self.parameters and any(
+                not torch.equal(first, others[name]) for others in constants[1:]
+            ):
+                raise InputError(
+                    f"'{name}' is not trained but differs between seeds: make it the same for all, "
+                    "or a parameter that is trained"
+                )
 
     def clipped_gradient(
         self, parameters: dict[str, Tensor], path: PathSample, clip: float
@@ -73,5 +89,6 @@ class SideBySide:
         """The kernels, one per seed, with the parameters as they are now."""
         for i, member in enumerate(self.kernels):
             for name, p in member.named_parameters():
-                p.copy_(self.parameters[name][i])
+                if name in self.parameters:
+                    p.copy_(self.parameters[name][i])
         return self.kernels

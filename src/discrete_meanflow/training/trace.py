@@ -8,6 +8,7 @@ captured and replayed (CUDA), so Python is out of the inner loop.
 
 import os
 import shutil
+import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,8 @@ LINEAR = {
     aten.permute.default,
     aten.unsqueeze.default,
     aten.squeeze.dim,
+    aten.select.int,
+    aten.slice.Tensor,
     aten.clone.default,
     aten.alias.default,
     aten.detach.default,
@@ -49,9 +52,12 @@ def trace(f: Callable[..., Any], *example: Any) -> GraphModule:
 def fold_zeros(module: GraphModule) -> GraphModule:
     """Remove operations whose result is zero by construction: ``x + 0 -> x``."""
     zeros: set[Node] = set()
+    written = _written(module)
     for node in list(module.graph.nodes):
         inputs = node.all_input_nodes
         known = [i in zeros for i in inputs]
+        if node in written:
+            continue  # zero only until something is written into it
         if (
             node.target in ZERO
             or (node.target in ANNIHILATED and any(known))
@@ -68,6 +74,24 @@ def fold_zeros(module: GraphModule) -> GraphModule:
     return module
 
 
+def _written(module: GraphModule) -> set[Node]:
+    """Nodes whose memory an in-place operation writes, through any chain of views."""
+    written: set[Node] = set()
+    for node in module.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        found = list(node.all_input_nodes) if schema is not None and schema.is_mutable else []
+        while found:
+            source = found.pop()
+            if source not in written:
+                written.add(source)
+                found += source.all_input_nodes[:1] if source.target in LINEAR else []
+    # Other views of the same memory see what was written, too.
+    for node in module.graph.nodes:
+        if node.target in LINEAR and written.intersection(node.all_input_nodes[:1]):
+            written.add(node)
+    return written
+
+
 def _layout(node: Node) -> tuple[torch.Size, torch.dtype]:
     meta = node.meta["tensor_meta"]
     return meta.shape, meta.dtype
@@ -75,9 +99,9 @@ def _layout(node: Node) -> tuple[torch.Size, torch.dtype]:
 
 def can_compile() -> bool:
     """Whether there is a C++ compiler and Python's headers for compiled CPU steps."""
-    compilers = (os.environ.get("CXX", "g++"), "g++", "clang++")
+    default = "clang++" if sys.platform == "darwin" else "g++"
     headers = Path(sysconfig.get_path("include")) / "Python.h"
-    return any(map(shutil.which, compilers)) and headers.exists()
+    return shutil.which(os.environ.get("CXX", default)) is not None and headers.exists()
 
 
 def compiled(module: GraphModule) -> Callable[..., Any]:

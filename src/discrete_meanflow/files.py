@@ -1,0 +1,23 @@
+"""Writing a file so that whoever reads it finds the old one or the new one, whole."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from discrete_meanflow.errors import InputError
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

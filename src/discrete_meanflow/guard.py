@@ -1,0 +1,41 @@
+"""How a command ends: its exit codes, and what it says."""
+
+import datetime
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from discrete_meanflow.errors import InputError, Interrupted
+
+BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
+
+
+def guarded(action: Callable[[], object]) -> int:
+    """0 done, 2 bad input (one line), 70 our bug (a log), 130 stopped."""
+    try:
+        action()
+    except InputError as error:
+        print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)
+        return BAD_INPUT
+    except Interrupted:
+        print("dmf: stopped; all is saved. Run the same command again to go on.", file=sys.stderr)
+        return STOPPED
+    except KeyboardInterrupt:
+        print("dmf: stopped at once; run the same command again to go on.", file=sys.stderr)
+        return STOPPED
+    except Exception:
+        log = _write_log(traceback.format_exc())
+        print(f"dmf: this is a bug in dmf, not in your input; see {log}", file=sys.stderr)
+        return OUR_BUG
+    return 0
+
+
+def _write_log(text: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"dmf-{stamp}-", suffix=".log", delete=False
+    ) as file:
+        file.write(" ".join(sys.argv) + "\n" + text)
+    return Path(file.name)

@@ -1,0 +1,36 @@
+from collections.abc import Callable
+
+from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.kernel import BoundaryKernel, Kernel
+from discrete_meanflow.network import MLP
+from discrete_meanflow.objective import ExactExpectation, KernelResidual, Objective
+from discrete_meanflow.process import ChainProcess
+from discrete_meanflow.schedule import Exponential
+from discrete_meanflow.times import TimeSampler, UniformGap
+from discrete_meanflow.training.problem import Problem
+
+
+def chain_problem(
+    generator: Generator,
+    *,
+    objective: Callable[[ChainProcess], Objective] | None = None,
+    kernel: Callable[[], Kernel] | None = None,
+    times: TimeSampler | None = None,
+    stratified: bool = False,
+) -> Problem:
+    """A chain with the paper's kernel and times, and the objective of least variance.
+
+    By default the kernel residual with the exact expectation, an MLP with the exponential
+    schedule ``c = 2 max|u|``, and uniform time pairs at least 0.01 apart.
+    """
+    process = ChainProcess(generator, stratified=stratified)
+
+    def papers_kernel() -> Kernel:
+        return BoundaryKernel(MLP(generator.states), Exponential.of(generator))
+
+    return Problem(
+        process,
+        times or UniformGap(0.01),
+        kernel or papers_kernel,
+        objective(process) if objective else KernelResidual(ExactExpectation(process)),
+    )
