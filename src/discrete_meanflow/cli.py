@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.experiment import SEEDS
 from discrete_meanflow.guard import guarded
-
-SEEDS = (42, 123, 2024)
 
 
 @dataclass(frozen=True)

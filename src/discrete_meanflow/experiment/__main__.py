@@ -8,10 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from discrete_meanflow.experiment import catalog
+from discrete_meanflow.experiment import SEEDS, catalog
 from discrete_meanflow.experiment.base import Scale
 from discrete_meanflow.experiment.run import (
-    SEEDS,
     Order,
     Progress,
     choose_device,

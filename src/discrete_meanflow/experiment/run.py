@@ -34,7 +34,6 @@ from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.training import Trainer, checkpoint
 
-SEEDS = (42, 123, 2024)  # the paper's
 CURVE_POINTS = 50
 CUDA_JOBS = 4  # cells trained abreast on one GPU
 SAVE_EVERY = 20.0  # seconds between checkpoints
