@@ -23,10 +23,26 @@ def categorical(p: Probs, g: torch.Generator, draws: int | None = None) -> State
         p: laws, shape ``(*batch, n)``.
         draws: draws per law. ``None`` gives shape ``(*batch,)``, m gives ``(*batch, m)``.
     """
-    shape = (*p.shape[:-1], draws or 1)
+    shape = (*p.shape[:-1], 1 if draws is None else draws)
     level = torch.rand(shape, dtype=torch.float64, device=p.device, generator=g)
     y = quantile(p, level)
     return y if draws is not None else y[..., 0]
+
+
+def multinomial(p: Probs, draws: int, g: torch.Generator) -> Tensor:
+    """How often each state comes up in N draws: shape of p, float64.
+
+    State after state, the count is binomial among the draws that are left.
+    """
+    left = torch.full(p.shape[:-1], float(draws), dtype=torch.float64, device=p.device)
+    mass = p.double().flip(-1).cumsum(-1).flip(-1)  # of this state and those after it
+    share = torch.where(mass > 0, p.double() / mass.clamp(min=1e-300), 1.0).clamp(0, 1)
+    share[..., -1] = 1
+    counts = []
+    for k in range(p.shape[-1]):
+        counts.append(torch.binomial(left, share[..., k].contiguous(), generator=g))
+        left = left - counts[-1]
+    return torch.stack(counts, -1)
 
 
 def quantile(p: Probs, level: Tensor) -> State:

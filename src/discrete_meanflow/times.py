@@ -34,17 +34,20 @@ def _uniform(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class UniformGap(TimeSampler):
-    """``r ~ U[0, 1 - epsilon)``, ``t ~ U[r + epsilon, 1]``: the paper's Algorithm 1."""
+    """``r ~ U[0, end - epsilon)``, ``t ~ U[r + epsilon, end]``: with end = 1, Algorithm 1."""
 
     epsilon: float = 0.01
+    end: float = 1.0
 
     def __post_init__(self) -> None:
         _check_gap(self.epsilon)
+        if not self.epsilon < self.end <= 1:
+            raise InputError(f"time sampler: the end must lie in ({self.epsilon:g}, 1]")
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
-        r = _uniform(shape, g) * (1 - self.epsilon)
+        r = _uniform(shape, g) * (self.end - self.epsilon)
         first = r + self.epsilon
-        return TimePair(r, (first + _uniform(shape, g) * (1 - first)).clamp(max=1))
+        return TimePair(r, (first + _uniform(shape, g) * (self.end - first)).clamp(max=self.end))
 
 
 @dataclass(frozen=True)

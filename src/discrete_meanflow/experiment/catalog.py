@@ -6,8 +6,12 @@ from discrete_meanflow.experiment.boundary_ablation import BoundaryAblation
 from discrete_meanflow.experiment.chain_objectives import ChainObjectives
 from discrete_meanflow.experiment.demo import Demo
 from discrete_meanflow.experiment.exact_recovery import ExactRecovery
+from discrete_meanflow.experiment.hybrid_sweep import HybridSweep
 from discrete_meanflow.experiment.mean_rate import MeanRate
+from discrete_meanflow.experiment.multi_step import MultiStep
+from discrete_meanflow.experiment.objective_comparison import ObjectiveComparison
 from discrete_meanflow.experiment.simulable import Simulable
+from discrete_meanflow.experiment.target_variance import TargetVariance
 from discrete_meanflow.experiment.time_ablations import TimePairAblation, TimeSamplerAblation
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
@@ -20,6 +24,10 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         ChainObjectives,
         MeanRate,
         Simulable,
+        ObjectiveComparison,
+        TargetVariance,
+        MultiStep,
+        HybridSweep,
     )
 }
 ALL = "paper"  # stands for every experiment

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -103,12 +103,16 @@ def run_folder(out: Path | None, name: str, several: bool) -> Path:
 def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
     """Run an experiment to its results, or return the results it has."""
     experiment = catalog.find(order.experiment)
+    if experiment.one_seed:
+        order = replace(order, seeds=order.seeds[:1])
     cells = experiment.cells(order.scale)
     settings = _settings(order, cells)
     _claim_folder(order, settings)
     finished = order.out / "results.json"
     if finished.exists():
         return read_json(finished)
+    for cell in cells:
+        _borrow(order, cell, experiment.shares)
     pending = [cell for cell in cells if not order.part(cell.name, ".json").exists()]
     # Threads follow from all cells, not from those left: a resumed cell must round as before.
     cores = os.cpu_count() or 1
@@ -124,6 +128,8 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
                 for cell in pending:
                     run_cell(order, cell, watch, stopped)
     parts = {cell.name: read_json(order.part(cell.name, ".json")) for cell in cells}
+    for part in parts.values():
+        part.pop("settings", None)  # they stand in the record's own settings
     results = assemble(experiment, order, settings, parts, wall_seconds())
     write_json(finished, results)
     return results
@@ -157,8 +163,7 @@ def run_cell(
     order: Order, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
 ) -> None:
     """Train one cell, from its checkpoint if there is one, and write its measurements."""
-    settings = {"cell": cell.name, "seeds": list(order.seeds), "device": order.device}
-    settings |= cell.describe()
+    settings = _cell_settings(order, cell)
     saved = order.part(cell.name, ".safetensors")
     trainer = Trainer(cell.problem, cell.recipe, order.seeds, order.device)
     curve: Json = {"iteration": [], "loss": [], "at": []}
@@ -198,12 +203,47 @@ def run_cell(
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
     part = {
+        "settings": settings,
         "iterations": cell.recipe.iterations,
         "seconds": trainer.seconds,
         "curve": curve,
         "measurements": [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels],
     }
     write_json(order.part(cell.name, ".json"), rounded(part))
+
+
+def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
+    """Take over a cell that another experiment has trained in the folder next door.
+
+    It must be the same cell in all its settings; of its seeds, those that are wanted.
+    """
+    ours = order.part(cell.name, ".json")
+    for lender in lenders:
+        theirs = replace(order, out=order.out.parent / lender).part(cell.name, ".json")
+        if ours.exists() or not theirs.exists():
+            continue
+        part = read_json(theirs)
+        seeds = part["settings"]["seeds"]
+        wanted = _cell_settings(order, cell)
+        if part["settings"] | {"seeds": wanted["seeds"]} != wanted or not set(
+            order.seeds
+        ) <= set(seeds):
+            continue
+        picked = [seeds.index(seed) for seed in order.seeds]
+        curve = part["curve"]
+        lists = [key for key in curve if key not in ("iteration", "at")]
+        curve |= {key: [[row[i] for i in picked] for row in curve[key]] for key in lists}
+        part["measurements"] = [part["measurements"][i] for i in picked]
+        write_json(ours, part | {"settings": wanted, "seconds": 0.0, "borrowed": lender})
+
+
+def _cell_settings(order: Order, cell: Cell) -> Json:
+    return {
+        "cell": cell.name,
+        "seeds": list(order.seeds),
+        "device": order.device,
+        **cell.describe(),
+    }
 
 
 # -- cells side by side -----------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from discrete_meanflow.kernel.base import Kernel
 from discrete_meanflow.kernel.boundary import BoundaryKernel
+from discrete_meanflow.kernel.bridge import BridgeKernel
+from discrete_meanflow.kernel.destination import DestinationKernel
 from discrete_meanflow.kernel.unconstrained import UnconstrainedKernel
 
-__all__ = ["BoundaryKernel", "Kernel", "UnconstrainedKernel"]
+__all__ = ["BoundaryKernel", "BridgeKernel", "DestinationKernel", "Kernel", "UnconstrainedKernel"]

@@ -1,26 +1,27 @@
 import torch
 from torch import nn
 
-from discrete_meanflow.kernel.base import Kernel
+from discrete_meanflow.kernel.destination import DestinationKernel
 from discrete_meanflow.schedule import AlphaSchedule
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.types import Logits, Probs, State, Times
 
 
-class BoundaryKernel(Kernel):
+class BoundaryKernel(DestinationKernel):
     """Boundary by construction: ``K_theta = (1 - alpha) delta_x + alpha q_theta``.
 
     A law for any logits, and ``K_theta(., x, r, r) = delta_x`` exactly, because
     ``alpha(r, r) = 0``.
     """
 
-    def __init__(self, network: nn.Module, schedule: AlphaSchedule) -> None:
-        super().__init__(network)
+    def __init__(
+        self, network: nn.Module, schedule: AlphaSchedule, mask: int | None = None
+    ) -> None:
+        super().__init__(network, mask)
         self.schedule = schedule
 
-    def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
+    def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         alpha = self.schedule(r, t)[..., None]
-        q = logits.softmax(-1)
         return (1 - alpha) * delta(x, q.shape[-1], q.dtype) + alpha * q
 
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
@@ -30,8 +31,8 @@ class BoundaryKernel(Kernel):
         """
         alpha = self.schedule(r.double(), t.double()).expand(x.shape)
         level = torch.rand(x.shape, dtype=torch.float64, device=x.device, generator=g)
-        destination = categorical(logits.double().softmax(-1), g)
+        destination = categorical(self.log_q(x, logits.double()).exp(), g)
         return torch.where(level < alpha, destination, x)
 
     def extra_repr(self) -> str:
-        return f"schedule={self.schedule}"
+        return f"schedule={self.schedule}, mask={self.mask}"

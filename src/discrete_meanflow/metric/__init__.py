@@ -2,5 +2,14 @@
 
 from discrete_meanflow.metric.divergence import sampling_floor, total_variation
 from discrete_meanflow.metric.kernel_error import KernelError, kernel_error, time_grid
+from discrete_meanflow.metric.sequences import marginal_tv, pair_tv
 
-__all__ = ["KernelError", "kernel_error", "sampling_floor", "time_grid", "total_variation"]
+__all__ = [
+    "KernelError",
+    "kernel_error",
+    "marginal_tv",
+    "pair_tv",
+    "sampling_floor",
+    "time_grid",
+    "total_variation",
+]

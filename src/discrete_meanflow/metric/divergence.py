@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.simplex import categorical
+from discrete_meanflow.simplex import multinomial
 from discrete_meanflow.types import Probs
 
 
@@ -28,8 +28,5 @@ def sampling_floor(p: Probs, draws: int, g: torch.Generator, repeats: int = 200)
     """
     if draws < 1 or repeats < 1:
         raise InputError(f"sampling floor: needs draws >= 1 and repeats >= 1, got {draws}")
-    p = p.double()
-    total = torch.zeros(p.shape[:-1], dtype=torch.float64, device=p.device)
-    for _ in range(repeats):
-        total += total_variation(frequencies(categorical(p, g, draws), p.shape[-1]), p)
-    return total / repeats
+    counts = multinomial(p.double().expand(repeats, *p.shape), draws, g)
+    return total_variation(counts / draws, p.double()).mean(0)

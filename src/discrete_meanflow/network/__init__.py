@@ -1,6 +1,8 @@
 """Maps (state, r, t) -> logits. A network knows no probability; a kernel gives it a meaning."""
 
 from discrete_meanflow.network.mlp import MLP
+from discrete_meanflow.network.single_time import SingleTime
 from discrete_meanflow.network.time_embedding import Sinusoidal
+from discrete_meanflow.network.transformer import Transformer
 
-__all__ = ["MLP", "Sinusoidal"]
+__all__ = ["MLP", "Sinusoidal", "SingleTime", "Transformer"]

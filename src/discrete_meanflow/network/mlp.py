@@ -38,6 +38,7 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*stack, nn.Linear(sizes[-1], states))
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """``(*batch,)`` states and times -> ``(*batch, n)``."""
-        features = [delta(x, self.states, t.dtype), self.embed(r), self.embed(t)]
+        """``(*batch,)`` states, times that broadcast against them -> ``(*batch, n)``."""
+        times = [self.embed(s.expand(x.shape)) for s in (r, t)]
+        features = [delta(x, self.states, t.dtype), *times]
         return self.layers(torch.cat(features, -1))

@@ -2,12 +2,14 @@
 
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty
+from discrete_meanflow.objective.cross_entropy import KernelCE, PosteriorRegression
 from discrete_meanflow.objective.estimator import (
     Estimator,
     ExactExpectation,
     ModelExpectation,
     Sampled,
 )
+from discrete_meanflow.objective.hybrid import hybrid
 from discrete_meanflow.objective.kernel_residual import KernelResidual
 from discrete_meanflow.objective.time_derivative import finite_difference, forward_mode
 from discrete_meanflow.objective.transition_likelihood import TransitionLikelihood
@@ -17,12 +19,15 @@ __all__ = [
     "BoundaryPenalty",
     "Estimator",
     "ExactExpectation",
+    "KernelCE",
     "KernelResidual",
     "ModelExpectation",
     "Objective",
+    "PosteriorRegression",
     "Sampled",
     "TransitionLikelihood",
     "Weighted",
     "finite_difference",
     "forward_mode",
+    "hybrid",
 ]

@@ -12,17 +12,20 @@ from discrete_meanflow.process import PathSample
 class Weighted(Objective):
     """``sum_i w_i L_i``."""
 
+    weights: Tensor
+
     def __init__(self, *terms: tuple[float, Objective]) -> None:
         super().__init__()
         if not terms or any(w < 0 or not math.isfinite(w) for w, _ in terms):
             raise InputError("weighted objective: needs terms with finite weights >= 0")
-        self.weights = tuple(w for w, _ in terms)
+        # A buffer, not numbers: compiled steps are shared by objectives of other weights.
+        self.register_buffer("weights", torch.tensor([w for w, _ in terms]), persistent=False)
         self.terms = nn.ModuleList(objective for _, objective in terms)
         self.draws = max(objective.draws for _, objective in terms)
 
     def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
         losses = [objective(kernel, path) for objective in self.terms]
-        return torch.stack([w * loss for w, loss in zip(self.weights, losses, strict=True)]).sum()
+        return torch.stack(losses) @ self.weights.to(losses[0].dtype)
 
     def extra_repr(self) -> str:
-        return f"weights={self.weights}"
+        return f"weights={tuple(round(w, 6) for w in self.weights.tolist())}"

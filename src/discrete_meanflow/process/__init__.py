@@ -2,6 +2,20 @@
 
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
+from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
+from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.process.simulated import SimulatedProcess
+from discrete_meanflow.process.structured import Structured
 
-__all__ = ["ChainProcess", "PathSample", "Process", "SimulatedProcess"]
+__all__ = [
+    "Absorbing",
+    "ChainProcess",
+    "Interpolating",
+    "Masking",
+    "PathSample",
+    "Process",
+    "SequenceProcess",
+    "SimulatedProcess",
+    "Structured",
+    "Uniform",
+]

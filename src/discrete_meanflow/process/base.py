@@ -13,14 +13,18 @@ class PathSample(NamedTuple):
     """All that is random in a training step: an objective is a function of it."""
 
     x: State  # x_r ~ p_r                                     (*batch,)
-    r: Times  # (*batch,)
-    t: Times  # (*batch,)
+    r: Times  # broadcasts against x
+    t: Times
     y: State  # m draws of x_t ~ K_{r,t}(., x_r)              (*batch, m)
     law: Tensor  # K_{r,t}(., x_r)                            (*batch, n), or (*batch, 0) if unknown
+    x1: State  # the clean data at time 1                    (*batch,), or (*batch, 0) if none
 
 
 class Process(nn.Module, ABC):
-    """A reference CTMC on n states, run from time 0 to 1: its source, its paths, its rates."""
+    """A reference CTMC on n states, run from time 0 to 1: its source, its paths, its rates.
+
+    Sequences run one such chain in every position.
+    """
 
     states: int
 
@@ -33,8 +37,8 @@ class Process(nn.Module, ABC):
         """``x_r ~ p_r`` and ``draws`` independent ``x_t ~ K_{r,t}(., x_r)`` at the given times."""
 
     @abstractmethod
-    def rate(self, y: State, t: Times) -> Probs:
-        """``u_t(., y)``, the column of the generator: shape ``(*batch, n)``, dtype of t."""
+    def rates(self, path: PathSample) -> Probs:
+        """``u_t(., x_t)`` at each drawn x_t, given x1 if there is one: shape ``(*batch, m, n)``."""
 
 
 def check_initial(initial: Tensor | None, states: int) -> Tensor:

@@ -56,9 +56,13 @@ class ChainProcess(Process):
             y = quantile(law, spread_levels(2 * x + (t - r), draws, g))
         else:
             y = categorical(law, g, draws)
-        return PathSample(x, r.float(), t.float(), y, law.float())
+        return PathSample(x, r.float(), t.float(), y, law.float(), x.new_empty(*x.shape, 0))
+
+    def rates(self, path: PathSample) -> Probs:
+        return self.rate(path.y, path.t[..., None].expand(path.y.shape))
 
     def rate(self, y: State, t: Times) -> Probs:
+        """``u_t(., y)``, the column of the generator: shape ``(*batch, n)``, dtype of t."""
         if self.columns.numel():
             return self.columns.to(t.dtype)[y]
         column = y[..., None, None].expand(*y.shape, self.states, 1)

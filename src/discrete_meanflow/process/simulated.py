@@ -34,9 +34,13 @@ class SimulatedProcess(Process):
         x_m, r_m, t_m = (s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t))
         y = self.simulate(x_m, r_m, t_m, g)
         shape = times.r.shape
-        unknown = torch.empty(*shape, 0, device=x.device)
         return PathSample(
-            x.view(shape), times.r.float(), times.t.float(), y.view(*shape, draws), unknown
+            x.view(shape),
+            times.r.float(),
+            times.t.float(),
+            y.view(*shape, draws),
+            torch.empty(*shape, 0, device=x.device),
+            x.new_empty(*shape, 0),
         )
 
     def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:
@@ -49,7 +53,11 @@ class SimulatedProcess(Process):
             )
         return y
 
+    def rates(self, path: PathSample) -> Probs:
+        return self.rate(path.y, path.t[..., None].expand(path.y.shape))
+
     def rate(self, y: State, t: Times) -> Probs:
+        """``u_t(., y)`` within the window: shape ``(*batch, n)``, dtype of t."""
         targets, rate = self.rates.jumps(y, t)
         rate = torch.where(targets < self.states, rate, torch.zeros_like(rate))
         empty = torch.zeros(*y.shape, self.states, dtype=t.dtype, device=t.device)

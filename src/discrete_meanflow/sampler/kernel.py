@@ -37,7 +37,8 @@ class KernelSampler:
             raise InputError("sampler: start states must be whole numbers from 0")
         dtype = next(self.kernel.parameters()).dtype
         for r, t in zip(self.grid, self.grid[1:], strict=False):
-            r_x = torch.full(x.shape, r, dtype=dtype, device=x.device)
-            t_x = torch.full(x.shape, t, dtype=dtype, device=x.device)
+            r_x, t_x = (
+                torch.full([1] * x.dim(), s, dtype=dtype, device=x.device) for s in (r, t)
+            )  # times broadcast against the states
             x = self.kernel.transport(x, self.kernel(x, r_x, t_x), r_x, t_x, g)
         return x

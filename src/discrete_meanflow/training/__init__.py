@@ -2,6 +2,15 @@
 
 from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.training.sequence_problem import sequence_problem
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
 
-__all__ = ["BlockRecord", "Problem", "Recipe", "Trainer", "chain_problem", "train"]
+__all__ = [
+    "BlockRecord",
+    "Problem",
+    "Recipe",
+    "Trainer",
+    "chain_problem",
+    "sequence_problem",
+    "train",
+]

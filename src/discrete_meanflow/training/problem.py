@@ -30,11 +30,11 @@ class Problem:
         others = [m for m in self.objective.modules() if isinstance(m, Process)]
         if any(other is not self.process for other in others):
             raise InputError("problem: the objective was built on another process")
-        states = getattr(self.build(0).network, "states", self.process.states)
-        if states != self.process.states:
-            raise InputError(
-                f"problem: the network has {states} states, the process {self.process.states}"
-            )
+        for module in self.build(0).network.modules():
+            for what in ("states", "length"):
+                ours, theirs = getattr(module, what, None), getattr(self.process, what, None)
+                if isinstance(ours, int) and ours != theirs:
+                    raise InputError(f"problem: the network has {what} {ours}, the process {theirs}")
 
     def paths(self, shape: tuple[int, ...], g: torch.Generator) -> PathSample:
         """Training paths of the given shape."""
@@ -68,6 +68,7 @@ class Recipe:
     weight_decay: float = 1e-5
     final_share: float = 0.01  # the learning rate ends at this share of where it began
     clip: float = 1.0  # largest gradient norm, per seed
+    tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
     block: int = 100  # steps between records; paths are drawn a block at a time
 
     def __post_init__(self) -> None:

@@ -2,10 +2,11 @@
 
 The step (vmap over seeds, forward-mode derivative inside, reverse-mode outside) is traced
 once into a flat graph of tensor operations. Tracing leaves zero tangents behind, among them
-whole matrix products with zero; they are folded away. The graph is then compiled (CPU) or
-captured and replayed (CUDA), so Python is out of the inner loop.
+whole matrix products with zero; they are folded away. The graph is then compiled where that
+pays, and on CUDA captured and replayed, so Python is out of the inner loop.
 """
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -17,11 +18,21 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph import CodeGen
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 COMPILE_FROM = 3000  # steps; compiling takes half a minute, which shorter runs never win back
+LONG_GRAPH = 1000  # nodes; a captured graph of fewer is as fast as a compiled one
+LONG_SUM = 2048  # terms of a matrix product that a GPU should share out
+PIECE = 512
 
 aten = torch.ops.aten
-ZERO = {aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default}
+ZERO = {
+    aten.zeros.default,
+    aten.zeros_like.default,
+    aten.new_zeros.default,
+    aten._efficientzerotensor.default,
+}
 # f(..., 0, ...) = 0 whatever the other arguments are
 ANNIHILATED = {aten.mm.default, aten.bmm.default, aten.mul.Tensor}
 # f(0) = 0
@@ -41,6 +52,7 @@ LINEAR = {
     aten.detach.default,
     aten.neg.default,
     aten.mul.Scalar,
+    aten._to_copy.default,
 }
 
 
@@ -74,6 +86,37 @@ def fold_zeros(module: GraphModule) -> GraphModule:
     return module
 
 
+def split_long_sums(module: GraphModule) -> GraphModule:
+    """Share out ``A B`` with a long inner axis: sum the products of its pieces.
+
+    The gradient of a weight sums over all positions of a batch into a small matrix. A GPU
+    gives that matrix to a handful of its processors, unless the sum is cut into pieces.
+    """
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.target is not aten.bmm.default:
+            continue
+        a, b = node.args
+        (batch, rows, inner), columns = _layout(a)[0], _layout(b)[0][2]
+        pieces = inner // PIECE
+        if inner < max(LONG_SUM, 4 * rows, 4 * columns) or inner % PIECE:
+            continue
+        with graph.inserting_before(node):
+            a = graph.call_function(aten.reshape.default, (a, [batch, rows, pieces, PIECE]))
+            a = graph.call_function(aten.permute.default, (a, [0, 2, 1, 3]))
+            a = graph.call_function(aten.reshape.default, (a, [batch * pieces, rows, PIECE]))
+            b = graph.call_function(aten.reshape.default, (b, [batch * pieces, PIECE, columns]))
+            product = graph.call_function(aten.bmm.default, (a, b))
+            product = graph.call_function(
+                aten.reshape.default, (product, [batch, pieces, rows, columns])
+            )
+            total = graph.call_function(aten.sum.dim_IntList, (product, [1]))
+        node.replace_all_uses_with(total)
+    graph.eliminate_dead_code()
+    module.recompile()
+    return module
+
+
 def _written(module: GraphModule) -> set[Node]:
     """Nodes whose memory an in-place operation writes, through any chain of views."""
     written: set[Node] = set()
@@ -97,13 +140,46 @@ def _layout(node: Node) -> tuple[torch.Size, torch.dtype]:
     return meta.shape, meta.dtype
 
 
-def can_compile() -> bool:
-    """Whether there is a C++ compiler and Python's headers for compiled CPU steps."""
+def can_compile(device: torch.device) -> bool:
+    """Whether there is what compiling needs: Triton on CUDA, else a C++ compiler and headers."""
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
     default = "clang++" if sys.platform == "darwin" else "g++"
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     return shutil.which(os.environ.get("CXX", default)) is not None and headers.exists()
 
 
 def compiled(module: GraphModule) -> Callable[..., Any]:
-    """The graph as compiled CPU code."""
-    return torch.compile(module, dynamic=False)
+    """The graph as compiled code; graphs that differ in their constants alone share it."""
+    results = module._out_spec
+    constants = flatten(module)
+    shapes = [_layout(n) for n in module.graph.nodes if n.op == "placeholder"]
+    key = f"{module.code} {shapes} {[(c.shape, c.dtype, c.device) for c in constants]}"
+    if key not in _COMPILED:
+        _COMPILED[key] = torch.compile(module, dynamic=False)
+    shared = _COMPILED[key]
+    return lambda *inputs: tree_unflatten(shared(*tree_leaves(inputs), *constants), results)
+
+
+_COMPILED: dict[str, Callable[..., Any]] = {}
+
+
+def flatten(module: GraphModule) -> list[torch.Tensor]:
+    """Make a graph take and give plain tensors, its constants last among the inputs.
+
+    Returns the constants.
+    """
+    graph = module.graph
+    graph.set_codegen(CodeGen())
+    held = [node for node in graph.nodes if node.op == "get_attr"]
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    constants: list[torch.Tensor] = []
+    for node in held:
+        constants.append(getattr(module, node.target))
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"constant_{len(constants)}")
+        last.meta["tensor_meta"] = constants[-1]
+        node.replace_all_uses_with(last)
+        graph.erase_node(node)
+    module.recompile()
+    return constants

@@ -1,5 +1,6 @@
 """The training loop."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,14 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.side_by_side import SideBySide
-from discrete_meanflow.training.trace import COMPILE_FROM, can_compile, compiled, trace
+from discrete_meanflow.training.trace import (
+    COMPILE_FROM,
+    LONG_GRAPH,
+    can_compile,
+    compiled,
+    split_long_sums,
+    trace,
+)
 
 TRACING = threading.Lock()  # trainers in threads trace and capture one at a time
 Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
@@ -75,7 +83,7 @@ class Trainer:
             )
             # A captured step is bound to its block's size; only the last may be shorter.
             if run is None or steps < self.recipe.block:
-                with TRACING:
+                with TRACING, _tf32(self.recipe.tf32):
                     run = self._runner(paths, rates)
             losses = run(paths, rates).cpu()  # (steps, seeds)
             self._check(losses)
@@ -103,10 +111,13 @@ class Trainer:
             return self.stack.clipped_gradient(parameters, path, clip)
 
         graph = trace(gradient, self.parameters, _at(paths, 0))
+        worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
         if self.device.type == "cuda":
-            return CapturedBlock(self, graph, paths, rates)
-        worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile()
+            graph = split_long_sums(graph)
+            worth_it = worth_it and len(graph.graph.nodes) >= LONG_GRAPH
         step: Gradient = compiled(graph) if worth_it else graph
+        if self.device.type == "cuda":
+            return CapturedBlock(self, step, paths, rates)
 
         def run(paths: PathSample, rates: Tensor) -> Tensor:
             return torch.stack(
@@ -198,6 +209,17 @@ class CapturedBlock:
         for _ in range(len(rates)):
             self.graph.replay()
         return self.losses
+
+
+@contextlib.contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """What a captured step computes with is decided while it is captured."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _at(paths: PathSample, i: int) -> PathSample:

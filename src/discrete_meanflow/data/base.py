@@ -1,0 +1,47 @@
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import Probs, State
+
+
+class Sequences(nn.Module, ABC):
+    """Clean sequences ``x1`` of ``length`` D over the alphabet ``0 .. vocabulary - 1``."""
+
+    def __init__(self, vocabulary: int, length: int) -> None:
+        super().__init__()
+        if vocabulary < 2:
+            raise InputError(f"data: an alphabet needs at least 2 symbols, got {vocabulary}")
+        if length < 1:
+            raise InputError(f"data: sequences need at least one position, got {length}")
+        self.vocabulary, self.length = vocabulary, length
+
+    @abstractmethod
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        """Independent draws of x1: shape ``(*shape, D)``."""
+
+
+class Law(Sequences):
+    """Sequences whose law is known: the truth that generated ones are measured against."""
+
+    @abstractmethod
+    def log_prob(self, x: State) -> Tensor:
+        """``log p(x)``: ``(*batch, D) -> (*batch,)``."""
+
+    @abstractmethod
+    def marginals(self) -> Probs:
+        """``p(x_d)``: shape ``(D, V)``."""
+
+    @abstractmethod
+    def pair_marginals(self) -> Tensor:
+        """``p(x_d, x_{d+1})`` of neighbours: shape ``(D - 1, V, V)``."""
+
+
+def check_laws(p: Tensor, what: str) -> Tensor:
+    """Laws in the last axis, as float64."""
+    p = torch.as_tensor(p, dtype=torch.float64)
+    if p.numel() and (bool((p < 0).any()) or bool(((p.sum(-1) - 1).abs() > 1e-9).any())):
+        raise InputError(f"{what}: probabilities must be >= 0 and sum to 1")
+    return p

@@ -1,0 +1,45 @@
+import numpy
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data.base import Law, check_laws
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.types import Probs, State
+
+
+class IndependentCategorical(Law):
+    """``p(x) = prod_d p_d(x_d)``."""
+
+    probs: Tensor
+
+    def __init__(self, probs: Tensor) -> None:
+        """probs: shape ``(D, V)``."""
+        probs = check_laws(probs, "independent categorical")
+        super().__init__(probs.shape[-1], probs.shape[0])
+        self.register_buffer("probs", probs, persistent=False)
+        self.made = ""
+
+    @classmethod
+    def dirichlet(
+        cls, vocabulary: int, length: int, concentration: float = 0.1, seed: int = 0
+    ) -> "IndependentCategorical":
+        """Each ``p_d ~ Dirichlet(concentration)``, from ``numpy.random.default_rng(seed)``."""
+        rng = numpy.random.default_rng(seed)
+        law = cls(torch.from_numpy(rng.dirichlet([concentration] * vocabulary, length)))
+        law.made = f"dirichlet={concentration:g}, seed={seed}"
+        return law
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return categorical(self.probs.expand(*shape, -1, -1), g)
+
+    def log_prob(self, x: State) -> Tensor:
+        return self.probs.expand(*x.shape, -1).gather(-1, x[..., None])[..., 0].log().sum(-1)
+
+    def marginals(self) -> Probs:
+        return self.probs
+
+    def pair_marginals(self) -> Tensor:
+        return self.probs[:-1, :, None] * self.probs[1:, None, :]
+
+    def extra_repr(self) -> str:
+        return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"

@@ -1,0 +1,43 @@
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data.base import Sequences
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
+
+
+class TokenArray(Sequences):
+    """Given sequences, as whole numbers in an array of shape ``(records, D)``."""
+
+    tokens: Tensor
+
+    def __init__(self, tokens: Tensor, vocabulary: int) -> None:
+        tokens = torch.as_tensor(tokens)
+        if tokens.dim() != 2:
+            raise InputError(f"data: needs shape (records, length), got {tuple(tokens.shape)}")
+        super().__init__(vocabulary, tokens.shape[1])
+        if tokens.shape[0] == 0:
+            raise InputError("data: the data set is empty; it needs at least one sequence")
+        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise InputError(f"data: tokens must be whole numbers, got {tokens.dtype}")
+        wrong = ((tokens < 0) | (tokens >= vocabulary)).nonzero()
+        if len(wrong):
+            record, place = wrong[0].tolist()
+            token = int(tokens[record, place])
+            hint = " (that is the mask, which clean data cannot hold)"
+            raise InputError(
+                f"data: token {token} in record {record}, position {place} lies outside the "
+                f"alphabet 0 .. {vocabulary - 1}{hint if token == vocabulary else ''}"
+            )
+        self.register_buffer("tokens", tokens.long(), persistent=False)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        """Records drawn with replacement."""
+        pick = torch.randint(
+            len(self.tokens), shape, generator=g, device=self.tokens.device, dtype=torch.long
+        )
+        return self.tokens[pick]
+
+    def extra_repr(self) -> str:
+        n = len(self.tokens)
+        return f"records={n}, vocabulary={self.vocabulary}, length={self.length}"

@@ -1,0 +1,178 @@
+"""The parts that every experiment on sequences shares: the paper's laws, settings and metrics."""
+
+import copy
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
+from discrete_meanflow.experiment.base import Cell, Json, Scale
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
+from discrete_meanflow.metric import sequences as metric
+from discrete_meanflow.objective import (
+    KernelCE,
+    KernelResidual,
+    Objective,
+    PosteriorRegression,
+    Sampled,
+    hybrid,
+)
+from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.times import UniformGap
+from discrete_meanflow.training import Recipe, sequence_problem
+
+SIZES = ((4, 8), (8, 16), (16, 32))
+LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
+SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
+STEPS = (1, 2, 4, 8)
+DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
+GAP = 0.02
+CHUNK = 10_000  # sequences generated at once
+
+
+def law(name: str) -> Law:
+    """The law a configuration is named after: ``independent (4, 8)``, ``bigram 1.0 (8, 16)``."""
+    kind, _, size = name.partition(" (")
+    vocabulary, length = (int(n) for n in size.rstrip(")").split(", "))
+    if kind == "independent":
+        return IndependentCategorical.dirichlet(vocabulary, length, 0.1, LAW_SEED)
+    concentration = SOFTER if kind.endswith("1.0") else 0.1
+    return BigramChain.dirichlet(vocabulary, length, concentration, LAW_SEED)
+
+
+def configurations(scale: Scale, kinds: Sequence[str] = ("independent", "bigram")) -> list[str]:
+    """The paper's six, or the smallest of each kind at toy size."""
+    sizes = SIZES if scale is Scale.paper else SIZES[:1]
+    return [f"{kind} ({v}, {d})" for kind in kinds for v, d in sizes]
+
+
+def iterations(data: Law) -> int:
+    size = data.vocabulary * data.length
+    return 12_000 if size <= 64 else 15_000 if size <= 256 else 20_000
+
+
+def objective_of(name: str, process: SequenceProcess) -> Objective:
+    """``KR``, ``PR``, ``KCE`` or ``KR + 0.1 CE``."""
+    if name == "PR":
+        return PosteriorRegression()
+    if name == "KCE":
+        return KernelCE()
+    weight = float(name.split()[2]) if " + " in name else 0.0
+    return hybrid(KernelResidual(Sampled(process)), KernelCE(), weight)
+
+
+def sequence_cell(configuration: str, objective: str, scale: Scale, end: float = 1.0) -> Cell:
+    """A cell at the paper's settings; ``end`` is the last t that training sees."""
+    data = law(configuration)
+    problem = sequence_problem(
+        data,
+        objective=lambda process: objective_of(objective, process),
+        times=UniformGap(GAP, end),
+        single_time=objective == "PR",
+    )
+    recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
+    if scale is Scale.toy:
+        recipe = replace(scale.recipe(recipe), batch=32)
+
+    def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
+        return {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
+
+    def measure(kernel: Kernel, seed: int) -> Json:
+        return {"exact_tv": exact_tv(kernel, configuration), **sampled(kernel, data, scale, seed)}
+
+    name = f"{configuration}, {objective}" + (f", t <= {end:g}" if end < 1 else "")
+    return Cell(name, problem, recipe, watch, measure)
+
+
+@torch.no_grad()
+def exact_tv(kernel: Kernel, configuration: str) -> float:
+    """Mean TV between the model's one-step probabilities and the true marginals, in float64."""
+    truth = _truth(configuration)
+    exact = copy.deepcopy(kernel).double()
+    device = next(exact.parameters()).device
+    states = truth.shape[-1]
+    masks = torch.full((1, len(truth)), states - 1, device=device)
+    zero = torch.zeros(1, 1, dtype=torch.float64, device=device)
+    return total_variation(exact.probs(masks, zero, zero + 1)[0].cpu(), truth).mean().item()
+
+
+@cache
+def _truth(configuration: str) -> Tensor:
+    data = law(configuration)
+    return metric.marginals(data, data.vocabulary + 1)
+
+
+@torch.no_grad()
+def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generator) -> Tensor:
+    """Sequences ``(draws, D)`` from a fully masked start."""
+    sampler = KernelSampler.steps(kernel, steps)
+    sizes = [CHUNK] * (draws // CHUNK) + [draws % CHUNK] * (draws % CHUNK > 0)
+    masks = [torch.full((n, data.length), data.vocabulary, device=g.device) for n in sizes]
+    return torch.cat([sampler.sample(x, g) for x in masks])
+
+
+def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
+    """The paper's sample metrics for each number of steps."""
+    device = next(kernel.parameters()).device
+    states = data.vocabulary + 1
+    found: Json = {key: [] for key in ("tv", "tv_many", "pair_tv", "masked")}
+    for steps in STEPS:
+        g = torch.Generator(device).manual_seed(seed)
+        y = generate(kernel, data, steps, scale.draws(DRAWS), g)
+        found["tv"].append(marginal_tv(y, data, states))
+        found["pair_tv"].append(pair_tv(y, data, states))
+        found["masked"].append(metric.share_of(y, data.vocabulary))
+        many = generate(kernel, data, steps, many_draws(scale), g)
+        found["tv_many"].append(marginal_tv(many, data, states))
+        if steps == 1:
+            fresh = data.to(device).sample((len(y),), g)
+            found["accuracy"] = metric.token_accuracy(y, fresh)
+            found["cross_entropy"] = metric.marginal_cross_entropy(y, data, states)
+    return found
+
+
+def many_draws(scale: Scale) -> int:
+    return MANY if scale is Scale.paper else 400
+
+
+def sequence_facts(names: Sequence[str], scale: Scale) -> Json:
+    """Of each configuration: its floors, and what a draw from the truth would score."""
+    facts: Json = {}
+    for name in names:
+        data = law(name)
+        g = torch.Generator().manual_seed(0)
+        p, pairs = data.marginals(), data.pair_marginals().flatten(1)
+        facts[name] = {
+            "law": repr(data),
+            "draws": scale.draws(DRAWS),
+            "floor": sampling_floor(p, scale.draws(DRAWS), g).mean().item(),
+            "many_draws": many_draws(scale),
+            "floor_many": sampling_floor(p, many_draws(scale), g).mean().item(),
+            "pair_floor": sampling_floor(pairs, scale.draws(DRAWS), g, 50).mean().item(),
+            "product_pair_tv": metric.product_pair_tv(data),
+            "accuracy": p.square().sum(-1).mean().item(),
+            "cross_entropy": -torch.special.xlogy(p, p).sum(-1).mean().item(),
+        }
+    return facts
+
+
+def per_seed(cell: Json, key: str, steps: int | None = None) -> list[float]:
+    """A measurement for each seed; ``steps`` picks from those made at each number of steps."""
+    values = [m[key] for m in cell["measurements"]]
+    return values if steps is None else [v[STEPS.index(steps)] for v in values]
+
+
+def mean(cell: Json, key: str, steps: int | None = None) -> float:
+    return statistics.fmean(per_seed(cell, key, steps))
+
+
+def mean_and_spread(values: Sequence[float], digits: str = ".2f") -> str:
+    """``1.23 ± 0.04``."""
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):{digits}} ± {spread:{digits}}"

@@ -1,0 +1,31 @@
+import torch
+from torch import nn
+
+from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.types import Logits, Probs, State, Times
+
+
+class BridgeKernel(DestinationKernel):
+    """The bridge of any sequence process, its x1 drawn from q: ``sum_{x1} K_{r,t}(. | x, x1) q(x1)``.
+
+    For masking, absorbing and uniform noise this is the boundary kernel with the linear
+    schedule; structured noise has no such form, and needs this one. The boundary holds by
+    construction, since the bridge holds it.
+    """
+
+    def __init__(self, network: nn.Module, process: SequenceProcess) -> None:
+        super().__init__(network)
+        # Not a submodule: its buffers belong to the process, which the trainer moves.
+        self._process = (process,)
+
+    def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+        return self._process[0].bridge(x, q, r, t)
+
+    def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
+        law = self.law(x, logits.double(), r.double(), t.double())
+        return categorical(law, g)
+
+    def extra_repr(self) -> str:
+        return f"process={self._process[0]}"

@@ -1,0 +1,88 @@
+import torch
+from torch import Tensor, nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.network.time_embedding import Sinusoidal
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Logits, State, Times
+
+
+class Transformer(nn.Module):
+    """The paper's network for sequences: every position sees every other and both times.
+
+    Symbol, position and the projected embeddings of (r, t) are added; pre-norm layers of
+    self-attention and a GELU feed-forward follow; the output has n logits for each position.
+    With the defaults and the paper's alphabets it has 335 to 340 thousand parameters.
+    """
+
+    def __init__(
+        self,
+        states: int,
+        length: int,
+        width: int = 128,
+        layers: int = 3,
+        heads: int = 4,
+        feed_forward: int = 128,
+        time_width: int = 128,
+    ) -> None:
+        super().__init__()
+        if states < 2 or length < 1:
+            raise InputError(
+                f"Transformer: needs at least 2 states and 1 position, got {states} and {length}"
+            )
+        if layers < 1 or heads < 1 or width < 1 or width % heads:
+            raise InputError(
+                f"Transformer: needs layers >= 1 and a width that {heads} heads divide, got "
+                f"{layers} layers of width {width}"
+            )
+        self.states, self.length = states, length
+        self.symbol = nn.Linear(states, width, bias=False)
+        self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
+        self.embed = Sinusoidal(time_width)
+        self.time = nn.Linear(2 * time_width, width)
+        self.layers = nn.Sequential(*(Layer(width, heads, feed_forward) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, states)
+
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        """``(*batch, D)`` states, times ``(*batch, D)`` or ``(*batch, 1)`` -> ``(*batch, D, n)``."""
+        symbols = self.symbol(delta(x, self.states, t.dtype))  # (*batch, D, width)
+        times = self.time(torch.cat([self.embed(r), self.embed(t)], -1))
+        return self.head(self.norm(self.layers(symbols + self.position + times)))
+
+
+class Layer(nn.Module):
+    """``x + attention(norm(x))``, then ``x + feed_forward(norm(x))``."""
+
+    def __init__(self, width: int, heads: int, feed_forward: int) -> None:
+        super().__init__()
+        self.attention = Attention(width, heads)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, feed_forward), nn.GELU(), nn.Linear(feed_forward, width)
+        )
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_feed_forward = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm_attention(x))
+        return x + self.feed_forward(self.norm_feed_forward(x))
+
+
+class Attention(nn.Module):
+    """Self-attention over the second last axis, written out.
+
+    The fused kernels have no forward-mode derivative, and the identity needs d/dt.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        split = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
+        query, key, value = split.movedim(-3, 0).transpose(-2, -3)  # each (*batch, heads, D, w)
+        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+        mixed = scores.softmax(-1) @ value
+        return self.out(mixed.transpose(-2, -3).flatten(-2))

@@ -1,0 +1,88 @@
+from abc import abstractmethod
+
+import torch
+
+from discrete_meanflow.data import Sequences
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.process.sequence import SequenceProcess
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Probs, State, Times
+
+LINEAR = Linear()
+
+
+class Interpolating(SequenceProcess):
+    """``x_r = x1`` with probability r, else the source symbol; each position jumps once, to x1.
+
+    Bridge: ``(1 - alpha) delta_x + alpha q`` with ``alpha = (t - r)/(1 - r)``. Conditional
+    generator: ``u_t(y, x | x1) = (delta_{x1}(y) - delta_x(y)) / (1 - t)``.
+    """
+
+    @abstractmethod
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State: ...
+
+    def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
+        level = torch.rand(x1.shape, dtype=torch.float64, device=x1.device, generator=g)
+        return torch.where(level < r, x1, self.source(tuple(x1.shape), g))
+
+    def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+        alpha = LINEAR(r, t)[..., None]
+        return (1 - alpha) * delta(x, self.states, q.dtype) + alpha * q
+
+    def advance(
+        self, x: State, x1: State, r: Times, t: Times, g: torch.Generator, draws: int
+    ) -> State:
+        shape = (*x.shape, draws)
+        level = torch.rand(shape, dtype=torch.float64, device=x.device, generator=g)
+        return torch.where(level < LINEAR(r, t)[..., None], x1[..., None], x[..., None])
+
+    def rate(self, y: State, t: Times, x1: State) -> Probs:
+        # At t = 1 the rate is infinite. Times are float32 in training, where 1 - t >= 2^-24.
+        rest = (1 - t).clamp(min=2**-24)[..., None]
+        return (delta(x1, self.states, t.dtype) - delta(y, self.states, t.dtype)) / rest
+
+
+class Absorbing(Interpolating):
+    """Noise is one symbol, ``token``, which the alphabet already has."""
+
+    def __init__(self, data: Sequences, token: int) -> None:
+        if not 0 <= token < data.vocabulary:
+            raise InputError(
+                f"absorbing: the token must lie in the alphabet 0 .. {data.vocabulary - 1}, "
+                f"got {token}; Masking(data) adds a symbol of its own"
+            )
+        super().__init__(data, data.vocabulary)
+        self.token = token
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return torch.full(shape, self.token, device=g.device)
+
+    def extra_repr(self) -> str:
+        return f"token={self.token}"
+
+
+class Masking(Interpolating):
+    """Noise is one symbol more, the mask: state V of the V + 1 states."""
+
+    def __init__(self, data: Sequences) -> None:
+        super().__init__(data, data.vocabulary + 1)
+        self.token = data.vocabulary
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return torch.full(shape, self.token, device=g.device)
+
+
+class Uniform(Interpolating):
+    """Noise is a uniform symbol.
+
+    Given x1 this is a Markov chain, but not given x_r alone: x_t forgets what x_r told about
+    x1. Where the chain itself must be Markov, take ``Structured`` with a uniform generator,
+    which has the same ``x_r | x1``.
+    """
+
+    def __init__(self, data: Sequences) -> None:
+        super().__init__(data, data.vocabulary)
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return torch.randint(self.states, shape, generator=g, device=g.device)

@@ -1,0 +1,54 @@
+from abc import abstractmethod
+
+import torch
+
+from discrete_meanflow.data import Sequences
+from discrete_meanflow.process.base import PathSample, Process
+from discrete_meanflow.simplex import categorical, delta
+from discrete_meanflow.times import TimePair
+from discrete_meanflow.types import Probs, State, Times
+
+
+class SequenceProcess(Process):
+    """Every position is carried from noise at time 0 to its clean token ``x1`` at time 1.
+
+    Given x1, positions move independently, each by the same law. All maps act on each position
+    with its own times: ``r, t`` are ``(*batch, D)``, or ``(*batch, 1)`` where all positions of a
+    sequence share them.
+    """
+
+    def __init__(self, data: Sequences, states: int) -> None:
+        super().__init__()
+        self.data, self.states, self.length = data, states, data.length
+
+    @abstractmethod
+    def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
+        """``x_r | x1``: shape ``(*batch, D)``."""
+
+    @abstractmethod
+    def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+        """The law of ``x_t`` given ``x_r = x`` and a law q of x1: shape ``(*batch, D, n)``."""
+
+    @abstractmethod
+    def rate(self, y: State, t: Times, x1: State) -> Probs:
+        """The conditional generator's column ``u_t(., y | x1)``: shape ``(*batch, D, n)``."""
+
+    def advance(
+        self, x: State, x1: State, r: Times, t: Times, g: torch.Generator, draws: int
+    ) -> State:
+        """``x_t | x_r, x1``, drawn independently: shape ``(*batch, D, draws)``."""
+        q = delta(x1, self.states, torch.float64)
+        return categorical(self.bridge(x, q, r.double(), t.double()), g, draws)
+
+    def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
+        """``times`` has one pair for each sequence."""
+        r, t = (s[..., None] for s in times)
+        x1 = self.data.sample(tuple(times.r.shape), g)
+        x = self.corrupt(x1, r, g)
+        y = self.advance(x, x1, r, t, g, draws)
+        unknown = torch.empty(*x.shape, 0, device=x.device)
+        return PathSample(x, r.float(), t.float(), y, unknown, x1)
+
+    def rates(self, path: PathSample) -> Probs:
+        x1 = path.x1[..., None].expand(path.y.shape)
+        return self.rate(path.y, path.t[..., None], x1)

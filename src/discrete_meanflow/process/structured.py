@@ -1,0 +1,102 @@
+import math
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.ctmc.generator import ConstantGenerator
+from discrete_meanflow.data import Sequences
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.process.sequence import SequenceProcess
+from discrete_meanflow.simplex import categorical, delta
+from discrete_meanflow.types import Matrix, Probs, State, Times
+
+WORST_CONDITION = 1e6
+
+
+class Structured(SequenceProcess):
+    """Noise from any generator Q on the alphabet: ordinal, circular, uniform, ...
+
+    Data at time 1 is noised backwards with the clock ``-log t``: between t and r < t the noising
+    kernel is ``N_{t,r} = exp(log(t/r) Q)``. At r = 0 the clock has run for ever, so that the
+    source is exactly the stationary law of Q. With a uniform Q, ``x_r | x1`` is that of
+    :class:`Uniform`; with a Q that only masks, this is masking itself.
+
+    Bridge: ``K_{r,t}(y | x, x1) = N_{t,r}[x, y] N_{1,t}[y, x1] / N_{1,r}[x, x1]``. Conditional
+    generator (its h-transform): ``u_t(y, x | x1) = Q[x, y]/t * N_{1,t}[y, x1]/N_{1,t}[x, x1]``.
+    """
+
+    rate_matrix: Tensor
+    eigenvalues: Tensor
+    right: Tensor
+    left: Tensor
+    stationary: Tensor
+
+    def __init__(self, data: Sequences, noise: ConstantGenerator) -> None:
+        if noise.states < data.vocabulary:
+            raise InputError(
+                f"structured noise: the generator has {noise.states} states, the alphabet "
+                f"{data.vocabulary} symbols"
+            )
+        super().__init__(data, noise.states)
+        self.noise = noise
+        values, right = torch.linalg.eig(noise.matrix)
+        if float(torch.linalg.cond(right)) > WORST_CONDITION:
+            raise InputError("structured noise: the generator cannot be diagonalised")
+        # Rounding leaves the zero eigenvalue at 1e-16; a power 0^(1e-16) would still be 0.
+        values = torch.where(values.abs() < 1e-10, torch.zeros_like(values), values)
+        if int((values == 0).sum()) != 1:
+            raise InputError("structured noise: every symbol must lead to one stationary law")
+        self.register_buffer("rate_matrix", noise.matrix, persistent=False)
+        self.register_buffer("eigenvalues", values, persistent=False)
+        self.register_buffer("right", right, persistent=False)
+        self.register_buffer("left", torch.linalg.inv(right), persistent=False)
+        zero = torch.zeros((), dtype=torch.float64)
+        self.register_buffer("stationary", self.noising(zero, zero + 1)[:, 0], persistent=False)
+
+    def noising(self, r: Times, t: Times) -> Matrix:
+        """``N_{t,r}[x, y] = P(x_r = x | x_t = y)``: shape ``(*batch, n, n)``, dtype of t."""
+        share = torch.where(t > 0, r / t.clamp(min=torch.finfo(t.dtype).tiny), 1.0)
+        powers = share[..., None].double() ** -self.eigenvalues
+        N = ((self.right * powers[..., None, :]) @ self.left).real.clamp(min=0)
+        return (N / N.sum(-2, keepdim=True)).to(t.dtype)
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return categorical(self.stationary, g, math.prod(shape)).view(shape)
+
+    def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
+        N = self.noising(r, torch.ones_like(r))
+        return categorical(_columns(N, x1), g)
+
+    def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+        one = torch.ones_like(t)
+        N_rt, N_t, N_r = self.noising(r, t), self.noising(t, one), self.noising(r, one)
+        ahead, past = _rows(N_rt, x), _rows(N_r, x)  # (*batch, D, n), in y and in x1
+        # An x1 from which x cannot come has no bridge: there the state stays.
+        possible = past > 1e-30
+        weight = torch.where(possible, q / torch.where(possible, past, 1.0), 0.0)
+        moved = ahead * (N_t @ weight[..., None])[..., 0]
+        stay = torch.where(possible, 0.0, q).sum(-1, keepdim=True)
+        return moved + stay * delta(x, self.states, q.dtype)
+
+    def rate(self, y: State, t: Times, x1: State) -> Probs:
+        # At t = 1 the rate towards x1 is infinite, as in Interpolating.
+        t = t.clamp(max=1 - 2**-24).expand(y.shape)
+        N = _columns(self.noising(t, torch.ones_like(t)), x1)  # N_{1,t}[., x1]
+        here = N.gather(-1, y[..., None]).clamp(min=1e-30)
+        out = self.rate_matrix.to(t.dtype)[y] / t[..., None] * N / here  # Q[y, .]: into y
+        out = out * (1 - delta(y, self.states, t.dtype))
+        return out - delta(y, self.states, t.dtype) * out.sum(-1, keepdim=True)
+
+    def extra_repr(self) -> str:
+        return f"{self.noise}"
+
+
+def _columns(N: Matrix, x: State) -> Probs:
+    """``N[., x]``: ``(*batch or 1, n, n), (*batch) -> (*batch, n)``."""
+    N = N.expand(*x.shape, -1, -1)
+    return N.gather(-1, x[..., None, None].expand(*N.shape[:-1], 1))[..., 0]
+
+
+def _rows(N: Matrix, x: State) -> Probs:
+    """``N[x, .]``."""
+    return _columns(N.transpose(-1, -2), x)
