@@ -4,10 +4,20 @@ import torch
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.chains import BulkQueue
-from discrete_meanflow.ctmc.generator import Generator
-from discrete_meanflow.kernel import BoundaryKernel, Kernel, UnconstrainedKernel
+from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.data import BigramChain, IndependentCategorical, Law, TokenArray
+from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, Kernel, UnconstrainedKernel
 from discrete_meanflow.network import MLP
-from discrete_meanflow.process import ChainProcess, Process, SimulatedProcess
+from discrete_meanflow.process import (
+    Absorbing,
+    ChainProcess,
+    Masking,
+    Process,
+    SequenceProcess,
+    SimulatedProcess,
+    Structured,
+    Uniform,
+)
 from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
 from discrete_meanflow.times import FromSource, LogitNormal, Mixed, TimeSampler, UniformGap
 
@@ -43,6 +53,11 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
 }
 
 
+def noisy_ring(states: int) -> Structured:
+    """Structured noise on a ring; a slow one, so that its kernels are far from uniform."""
+    return Structured(TokenArray(torch.arange(states)[:, None], states), chains.ring(states, 0.5))
+
+
 def kernels(states: int = 4) -> dict[str, Kernel]:
     """Random networks with weights large enough that their laws are far from uniform."""
     with torch.random.fork_rng():
@@ -51,6 +66,8 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
             "boundary, exponential": BoundaryKernel(MLP(states, 16, 3), Exponential(3.0)),
             "boundary, linear": BoundaryKernel(MLP(states, 16, 3), Linear()),
             "unconstrained": UnconstrainedKernel(MLP(states, 16, 3)),
+            "carry-over": BoundaryKernel(MLP(states, 16, 3), Linear(), mask=states - 1),
+            "bridge": BridgeKernel(MLP(states, 16, 3), noisy_ring(states)),
         }
         for kernel in made.values():
             for p in kernel.parameters():
@@ -66,4 +83,40 @@ def processes() -> dict[str, Process]:
         "ring, stratified": ChainProcess(chains.ring(), stratified=True),
         "tilting, stratified": ChainProcess(chains.tilting_birth_death(), stratified=True),
         "queue": SimulatedProcess(BulkQueue({1: 0.5, 3: 0.5}, 2.0), 64, window),
+    }
+
+
+LAWS: dict[str, Law] = {
+    "independent": IndependentCategorical.dirichlet(3, 4, 1.0),
+    "bigram": BigramChain.dirichlet(3, 4, 1.0),
+    "bigram, peaked": BigramChain.dirichlet(4, 3, 0.1),
+    "one position": IndependentCategorical.dirichlet(3, 1, 0.5),
+}
+
+
+def uniform_noise(states: int) -> ConstantGenerator:
+    """``Q = 1/V - I``: a new symbol, uniform, at rate one."""
+    return ConstantGenerator(
+        torch.full((states, states), 1 / states, dtype=torch.float64)
+        - torch.eye(states, dtype=torch.float64)
+    )
+
+
+def masking_noise(vocabulary: int) -> ConstantGenerator:
+    """Every symbol turns into the mask at rate one."""
+    u = -torch.eye(vocabulary + 1, dtype=torch.float64)
+    u[-1] += 1
+    return ConstantGenerator(u)
+
+
+def sequence_processes() -> dict[str, SequenceProcess]:
+    data = TokenArray(torch.tensor([[0, 1], [2, 2], [1, 0], [0, 0], [1, 2]]), 3)
+    return {
+        "masking": Masking(data),
+        "absorbing": Absorbing(data, 1),
+        "uniform": Uniform(data),
+        "structured, ring": Structured(data, chains.ring(3)),
+        "structured, ordinal": Structured(data, chains.birth_death(3)),
+        "structured, uniform": Structured(data, uniform_noise(3)),
+        "structured, masking": Structured(data, masking_noise(3)),
     }

@@ -51,15 +51,18 @@ class Reproduce:
     """Run folder (default: runs/NAME). With several names, each gets a folder inside it."""
     jobs: int | None = None
     """Trainings run side by side (default: one per core, or 4 on a GPU)."""
+    only: str = ""
+    """Train only the cells whose name holds this text: a part of a run, merged with the others
+    by copying their parts/ into one folder and running without it."""
 
     def __call__(self) -> None:
         from discrete_meanflow.experiment import catalog
         from discrete_meanflow.experiment.run import run_folder
 
         names = catalog.expand(list(self.names))
-        runs = [
-            _reproduce(name, run_folder(self.out, name, len(names) > 1), self) for name in names
-        ]
+        several = len(names) > 1
+        made = [_reproduce(name, run_folder(self.out, name, several), self) for name in names]
+        runs = [results for results in made if results is not None]
         if len(runs) > 1:
             from discrete_meanflow.report.page import write_page
 
@@ -83,6 +86,7 @@ class Demo:
             shutil.rmtree(self.out)  # a finished demo is shown anew; an interrupted one goes on
         options = Reproduce(names=("demo",), seeds=SEEDS[:1], device="cpu", scale=self.scale)
         results = _reproduce("demo", self.out, options)
+        assert results is not None  # all its cells were trained
         page = write_page(self.out / "index.html", "Discrete MeanFlow: the 3-state ring", [results])
         print(f"pictures and table: {page}")
 
@@ -131,7 +135,7 @@ def _read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any]:
+def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | None:
     """Run one experiment with bars, then show its table and draw its figures."""
     from rich.console import Console
 
@@ -143,11 +147,14 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any]:
 
     console = Console()
     device, scale = choose_device(options.device), Scale(options.scale)
-    order = Order(name, options.seeds, device, scale, folder, options.jobs)
+    order = Order(name, options.seeds, device, scale, folder, options.jobs, options.only)
     if _experiment_in(folder) == name and (folder / "results.json").exists():
         console.print(f"{name}: finished earlier, read from {folder}", highlight=False)
     with bars(console) as show:
         results = reproduce(order, show)
+    if results is None:
+        console.print(f"{name}: cells are left; run again without --only to finish")
+        return None
     console.print(claims_table(results))
     draw(results, folder)
     console.print(f"record and figures: {folder}", highlight=False)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
-from discrete_meanflow.network import MLP
+from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
+from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.objective import finite_difference, forward_mode
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Linear
@@ -33,7 +33,12 @@ def test_columns_are_laws(kernel):
 def test_boundary(kernel):
     times = torch.linspace(0, 1, 11, dtype=torch.float64)
     gap = (kernel.matrix(4, times, times) - torch.eye(4)).abs().max()
-    assert gap == 0 if isinstance(kernel, BoundaryKernel) else gap > 0.1
+    if isinstance(kernel, BoundaryKernel):
+        assert gap == 0
+    elif isinstance(kernel, BridgeKernel):
+        assert gap < 1e-14
+    else:
+        assert gap > 0.1
 
 
 @every_kernel
@@ -61,6 +66,56 @@ def test_steps_compose_the_kernel(kernel):
     for r, t in itertools.pairwise(grid):
         law = kernel.matrix(4, r, t).detach() @ law
     assert passes_chi_square(y, law)
+
+
+def sequence_kernel(vocabulary=2, length=3):
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        network = Transformer(vocabulary + 1, length, 16, 2, 2, 16, 8)
+        for p in network.parameters():
+            p.data.mul_(2)
+    return BoundaryKernel(network, Linear(), mask=vocabulary).double()
+
+
+def sequences(kernel, grid, start):
+    """The exact law over V^D of a run along the grid, by enumeration."""
+    n, D = kernel.network.states, len(start)
+    law = {tuple(start): 1.0}
+    for r, t in itertools.pairwise(grid):
+        after = dict.fromkeys(itertools.product(range(n), repeat=D), 0.0)
+        for x, p in law.items():
+            if p == 0:
+                continue
+            times = (torch.full((1, 1), s, dtype=torch.float64) for s in (r, t))
+            factors = kernel.probs(torch.tensor([x]), *times)[0].detach()
+            for y in after:
+                after[y] += p * float(factors[range(D), y].prod())
+        law = after
+    return torch.tensor(list(law.values()), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_sequences_are_drawn_position_by_position_given_all(steps):
+    kernel, D = sequence_kernel(), 3
+    sampler = KernelSampler.steps(kernel, steps)
+    y = sampler.sample(torch.full((N, D), 2), seeded())
+    code = (y * torch.tensor([9, 3, 1])).sum(-1)
+    assert passes_chi_square(code, sequences(kernel, sampler.grid, [2] * D))
+    assert (y < 2).all() == (y.max() < 2)
+
+
+def test_a_clamped_position_does_not_move_and_is_seen():
+    """A position with r = t = 1 stays, its kernel has zero slope, and others depend on it."""
+    kernel = sequence_kernel()
+    x = torch.tensor([[2, 2, 2], [0, 2, 2]])
+    r, t = torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)
+    r[:, 0] = 1
+    K = kernel.probs(x, r, t)
+    assert torch.equal(K[:, 0], torch.eye(3, dtype=torch.float64)[x[:, 0]])
+    slope = forward_mode(lambda t: kernel.probs(x, r, t), t)
+    assert slope[:, 0].abs().max() == 0
+    assert slope[0, 1:].abs().max() > 1e-3
+    assert (K[0, 1:] - K[1, 1:]).abs().max() > 1e-3
 
 
 def test_a_large_alphabet_keeps_its_tail():

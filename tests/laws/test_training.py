@@ -6,26 +6,31 @@ from torch.utils._pytree import tree_map
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
+from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
-from discrete_meanflow.metric import kernel_error, time_grid
-from discrete_meanflow.network import MLP
+from discrete_meanflow.metric import kernel_error, time_grid, total_variation
+from discrete_meanflow.network import MLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
     ExactExpectation,
+    KernelCE,
     KernelResidual,
     ModelExpectation,
+    PosteriorRegression,
     Sampled,
     TransitionLikelihood,
     Weighted,
     finite_difference,
+    hybrid,
 )
-from discrete_meanflow.process import ChainProcess
-from discrete_meanflow.schedule import Exponential
+from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Structured, Uniform
+from discrete_meanflow.schedule import Exponential, Linear
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
+from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training import trainer as trainer_module
-from discrete_meanflow.training.trace import can_compile, trace
+from discrete_meanflow.training.trace import can_compile, compiled, trace
 from problems import processes, seeded
 
 RING = chains.ring()
@@ -65,6 +70,37 @@ PROBLEMS = {
     "finite difference": problem(lambda p: KernelResidual(Sampled(p), finite_difference)),
     "writes in place": problem(kernel=lambda: BoundaryKernel(WritesInPlace(3), Exponential(6.0))),
     "queue": problem(process=processes()["queue"]),
+}
+LAW = BigramChain.dirichlet(3, 4, 1.0)
+
+
+def small_transformer(process, single_time=False):
+    network = Transformer(process.states, process.length, 16, 1, 2, 16, 8)
+    return BoundaryKernel(
+        SingleTime(network) if single_time else network, Linear(), getattr(process, "token", None)
+    )
+
+
+def sequences(objective, process=None, single_time=False):
+    process = process or Masking(LAW)
+    return Problem(
+        process,
+        UniformGap(0.02),
+        lambda: small_transformer(process, single_time),
+        objective(process),
+    )
+
+
+PROBLEMS |= {
+    "sequences, KR": sequences(lambda p: KernelResidual(Sampled(p))),
+    "sequences, KCE": sequences(lambda p: KernelCE()),
+    "sequences, PR": sequences(lambda p: PosteriorRegression(), single_time=True),
+    "sequences, hybrid": sequences(lambda p: hybrid(KernelResidual(Sampled(p)), KernelCE(), 0.1)),
+    "sequences, uniform": sequences(lambda p: KernelResidual(Sampled(p)), Uniform(LAW)),
+    "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(LAW, 0)),
+    "sequences, structured": sequences(
+        lambda p: KernelResidual(Sampled(p)), Structured(LAW, chains.ring(3))
+    ),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -112,8 +148,10 @@ def test_side_by_side_is_one_by_one(p):
             p.objective(kernel, path).backward()
             torch.nn.utils.clip_grad_norm_(kernel.parameters(), recipe.clip)
             optimiser.step()
-        for a, b in zip(kernel.parameters(), stacked.parameters(), strict=True):
-            assert (a - b).abs().max() < 2e-6
+        # Kernels, not weights: where a gradient is zero (the bias of attention keys), AdamW
+        # makes steps of the learning rate out of rounding.
+        laws = [k.probs(path.x, path.r, path.t) for k in (kernel, stacked)]
+        assert (laws[0] - laws[1]).abs().max() < 2e-6
 
 
 @every_problem
@@ -133,7 +171,12 @@ def test_resume_is_bit_for_bit(p, tmp_path):
         assert torch.equal(whole.parameters[name], resumed.parameters[name])
 
 
-@pytest.mark.skipif(not can_compile(), reason="no C++ compiler and Python headers here")
+compiles = pytest.mark.skipif(
+    not can_compile(torch.device("cpu")), reason="no C++ compiler and Python headers here"
+)
+
+
+@compiles
 def test_the_compiled_step_is_the_step(monkeypatch):
     recipe = Recipe(20, batch=32, block=10)
     plain = Trainer(PROBLEMS["single sample"], recipe, [1, 2])
@@ -145,7 +188,66 @@ def test_the_compiled_step_is_the_step(monkeypatch):
         assert (plain.parameters[name] - fast.parameters[name]).abs().max() < 1e-5
 
 
-@pytest.mark.skipif(not can_compile(), reason="no C++ compiler and Python headers here")
+def step_of(trainer):
+    def gradient(parameters, path):
+        return trainer.stack.clipped_gradient(parameters, path, 1.0)
+
+    return gradient
+
+
+@compiles
+def test_steps_that_differ_in_constants_share_their_code(monkeypatch):
+    """Two weights of the hybrid: compiled once, each with its own gradient."""
+    traced, shared = [], []
+    for weight in (0.1, 3.0):
+        p = sequences(lambda p, w=weight: hybrid(KernelResidual(Sampled(p)), KernelCE(), w))
+        trainer = Trainer(p, Recipe(10, batch=16), [1, 2])
+        path = tree_map(lambda a: a[0], trainer._draw(1))
+        gradient = step_of(trainer)
+        before = len(trace_module._COMPILED)
+        _, exact = gradient(trainer.parameters, path)
+        _, fast = compiled(trace(gradient, trainer.parameters, path))(trainer.parameters, path)
+        shared.append(len(trace_module._COMPILED) - before)
+        for name in exact:
+            assert (exact[name] - fast[name]).abs().max() < 1e-5
+        traced.append(exact["network.head.weight"])
+    assert shared == [1, 0]
+    assert (traced[0] - traced[1]).abs().max() > 1e-4
+
+
+def test_long_sums_are_split_without_changing_them(monkeypatch):
+    monkeypatch.setattr(trace_module, "LONG_SUM", 64)
+    monkeypatch.setattr(trace_module, "PIECE", 16)
+    trainer = Trainer(PROBLEMS["sequences, KR"], Recipe(10, batch=64), [1, 2])
+    path = tree_map(lambda a: a[0], trainer._draw(1))
+    gradient = step_of(trainer)
+    graph = trace(gradient, trainer.parameters, path)
+    before = len(graph.graph.nodes)
+    loss, exact = gradient(trainer.parameters, path)
+    split = trace_module.split_long_sums(graph)
+    assert len(split.graph.nodes) > before
+    split_loss, found = split(trainer.parameters, path)
+    assert torch.equal(loss, split_loss)
+    for name in exact:
+        assert (exact[name] - found[name]).abs().max() < 1e-5
+
+
+def test_training_learns_the_marginals_of_sequences():
+    trainer = Trainer(PROBLEMS["sequences, KCE"], Recipe(400, batch=64, learning_rate=5e-3), [1])
+    masks = torch.full((1, LAW.length), LAW.vocabulary)
+    zero = torch.zeros(1, 1)
+
+    def error():
+        with torch.no_grad():
+            law = trainer.kernels()[0].probs(masks, zero, zero + 1)[0, :, : LAW.vocabulary]
+        return total_variation(law, LAW.marginals()).mean().item()
+
+    before = error()
+    finish(trainer)
+    assert error() < min(0.03, before / 4)
+
+
+@compiles
 def test_a_compiled_run_resumes_bit_for_bit(monkeypatch, tmp_path):
     monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
     test_resume_is_bit_for_bit(PROBLEMS["single sample"], tmp_path)
@@ -163,8 +265,15 @@ def test_what_is_not_trained_must_not_differ_between_seeds():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="the network has 4 states, the process 3"):
+    with pytest.raises(InputError, match="the network has states 4, the process 3"):
         problem(kernel=lambda: BoundaryKernel(MLP(4), Exponential(6.0)))
+    with pytest.raises(InputError, match="the network has length 5, the process 4"):
+        Problem(
+            Masking(LAW),
+            UniformGap(0.02),
+            lambda: BoundaryKernel(SingleTime(Transformer(4, 5)), Linear()),
+            KernelCE(),
+        )
     with pytest.raises(InputError, match="built on another process"):
         problem(lambda p: KernelResidual(Sampled(ChainProcess(RING))))
 

@@ -1,5 +1,6 @@
 from abc import ABC, abstractmethod
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -37,6 +38,14 @@ class Law(Sequences):
     @abstractmethod
     def pair_marginals(self) -> Tensor:
         """``p(x_d, x_{d+1})`` of neighbours: shape ``(D - 1, V, V)``."""
+
+
+def dirichlet_laws(vocabulary: int, rows: int, concentration: float, seed: int) -> Tensor:
+    """``rows`` laws from ``numpy.random.default_rng(seed).dirichlet``: shape ``(rows, V)``."""
+    if not concentration > 0:
+        raise InputError(f"data: the Dirichlet concentration must be > 0, got {concentration:g}")
+    rng = numpy.random.default_rng(seed)
+    return torch.from_numpy(rng.dirichlet([concentration] * vocabulary, rows))
 
 
 def check_laws(p: Tensor, what: str) -> Tensor:

@@ -1,8 +1,7 @@
-import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws
+from discrete_meanflow.data.base import Law, check_laws, dirichlet_laws
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
 
@@ -25,8 +24,7 @@ class BigramChain(Law):
         cls, vocabulary: int, length: int, concentration: float = 0.1, seed: int = 0
     ) -> "BigramChain":
         """Rows from ``numpy.random.default_rng(seed)``; the first symbol is uniform."""
-        rng = numpy.random.default_rng(seed)
-        rows = torch.from_numpy(rng.dirichlet([concentration] * vocabulary, vocabulary))
+        rows = dirichlet_laws(vocabulary, vocabulary, concentration, seed)
         uniform = torch.full((vocabulary,), 1 / vocabulary, dtype=torch.float64)
         law = cls(uniform, rows, length)
         law.made = f"dirichlet={concentration:g}, seed={seed}"

@@ -1,8 +1,7 @@
-import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws
+from discrete_meanflow.data.base import Law, check_laws, dirichlet_laws
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
 
@@ -24,8 +23,7 @@ class IndependentCategorical(Law):
         cls, vocabulary: int, length: int, concentration: float = 0.1, seed: int = 0
     ) -> "IndependentCategorical":
         """Each ``p_d ~ Dirichlet(concentration)``, from ``numpy.random.default_rng(seed)``."""
-        rng = numpy.random.default_rng(seed)
-        law = cls(torch.from_numpy(rng.dirichlet([concentration] * vocabulary, length)))
+        law = cls(dirichlet_laws(vocabulary, length, concentration, seed))
         law.made = f"dirichlet={concentration:g}, seed={seed}"
         return law
 

@@ -26,6 +26,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     parser.add_argument("--scale", choices=[s.value for s in Scale], default="paper")
+    parser.add_argument("--only", default="", help="train the cells whose name holds this text")
+    parser.add_argument("--jobs", type=int, help="cells trained side by side (default: 4 on a GPU)")
     parser.add_argument("--out", type=Path, help="run folder (default: runs/NAME)")
     given = parser.parse_args()
     return guarded(lambda: _run(given))
@@ -37,8 +39,20 @@ def _run(given: argparse.Namespace) -> None:
         folder = run_folder(given.out, name, len(names) > 1)
         device = choose_device(given.device)
         results = reproduce(
-            Order(name, tuple(given.seeds), device, Scale(given.scale), folder), _say
+            Order(
+                name,
+                tuple(given.seeds),
+                device,
+                Scale(given.scale),
+                folder,
+                given.jobs,
+                given.only,
+            ),
+            _say,
         )
+        if results is None:
+            print(f"{name}: cells are left; run again without --only to finish", flush=True)
+            continue
         for claim in results["claims"]:
             verdict = "holds" if claim["holds"] else "DOES NOT HOLD"
             print(f"{name}, {claim['id']}: {claim['paper']} / {claim['ours']}: {verdict}")

@@ -65,7 +65,7 @@ class Experiment(ABC):
     title: str
     where: str  # the table or figure of the paper
     promises: tuple[str, ...]  # the claims in words, for `dmf list`
-    shares: tuple[str, ...] = ()  # experiments that may have trained some of its cells
+    borrows_from: tuple[str, ...] = ()  # experiments that may have trained some of its cells
     one_seed: bool = False  # the paper reports a single seed: take the first
 
     @abstractmethod

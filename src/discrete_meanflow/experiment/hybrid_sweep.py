@@ -20,7 +20,7 @@ class HybridSweep(Experiment):
         "the best TV is at lambda = inf in all configurations",
         "in between, token accuracy rises and TV gets worse (paper)",
     )
-    shares = ("objective-comparison",)
+    borrows_from = ("objective-comparison",)
     one_seed = True
 
     def cells(self, scale: Scale) -> list[Cell]:

@@ -17,7 +17,7 @@ class MultiStep(Experiment):
     title = "1, 2, 4 and 8 steps for kernel residual and posterior regression"
     where = "appendix, multi-step generation and step-count comparison"
     promises = ("TV grows from 1 to 8 steps for KR", "it does not for PR")
-    shares = ("objective-comparison",)
+    borrows_from = ("objective-comparison",)
 
     def cells(self, scale: Scale) -> list[Cell]:
         names = configurations(scale)

@@ -61,6 +61,7 @@ class Order:
     scale: Scale
     out: Path
     jobs: int | None = None  # cells trained side by side; None: one per core, or 4 on a GPU
+    only: str = ""  # train the cells whose name holds this text, leave the others
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -78,6 +79,9 @@ class Order:
             f"dmf reproduce {self.experiment} --seeds {seeds} --device {self.device} "
             f"--scale {self.scale.value}"
         )
+
+    def unfinished(self, cells: Sequence[Cell]) -> list[Cell]:
+        return [cell for cell in cells if not self.part(cell.name, ".json").exists()]
 
     def part(self, cell: str, suffix: str) -> Path:
         name = "".join(c if c.isalnum() or c in ".-" else "_" for c in cell)
@@ -100,8 +104,12 @@ def run_folder(out: Path | None, name: str, several: bool) -> Path:
     return out if out is not None and not several else (out or Path("runs")) / name
 
 
-def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
-    """Run an experiment to its results, or return the results it has."""
+def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
+    """Run an experiment to its results, or return the results it has; None if cells are left.
+
+    Cells are left by ``order.only``, which cuts a run into parts. Parts that were run on
+    different machines are merged by copying their ``parts/`` into one folder.
+    """
     experiment = catalog.find(order.experiment)
     if experiment.one_seed:
         order = replace(order, seeds=order.seeds[:1])
@@ -112,8 +120,11 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
     if finished.exists():
         return read_json(finished)
     for cell in cells:
-        _borrow(order, cell, experiment.shares)
-    pending = [cell for cell in cells if not order.part(cell.name, ".json").exists()]
+        _borrow(order, cell, experiment.borrows_from)
+    pending = [c for c in order.unfinished(cells) if order.only in c.name]
+    if order.only and not any(order.only in cell.name for cell in cells):
+        names = "; ".join(cell.name for cell in cells)
+        raise InputError(f"--only: no cell of {order.experiment} holds '{order.only}': {names}")
     # Threads follow from all cells, not from those left: a resumed cell must round as before.
     cores = os.cpu_count() or 1
     jobs = max(1, min(order.jobs or cores, len(cells)))
@@ -127,6 +138,8 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json:
             with stop_signals() as stopped:
                 for cell in pending:
                     run_cell(order, cell, watch, stopped)
+    if order.unfinished(cells):
+        return None
     parts = {cell.name: read_json(order.part(cell.name, ".json")) for cell in cells}
     for part in parts.values():
         part.pop("settings", None)  # they stand in the record's own settings
@@ -225,9 +238,9 @@ def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
         part = read_json(theirs)
         seeds = part["settings"]["seeds"]
         wanted = _cell_settings(order, cell)
-        if part["settings"] | {"seeds": wanted["seeds"]} != wanted or not set(
-            order.seeds
-        ) <= set(seeds):
+        if part["settings"] | {"seeds": wanted["seeds"]} != wanted or not set(order.seeds) <= set(
+            seeds
+        ):
             continue
         picked = [seeds.index(seed) for seed in order.seeds]
         curve = part["curve"]
@@ -409,18 +422,15 @@ def _claim_folder(order: Order, settings: Json) -> None:
 
 @contextlib.contextmanager
 def _stopwatch(order: Order) -> Iterator[Callable[[], float]]:
-    """The wall time of a run over all its sessions, kept in the run folder."""
-    note = order.out / "parts" / "wall.json"
-    earlier = read_json(note)["seconds"] if note.exists() else 0.0
+    """The wall time of a run over all its sessions, each of which leaves a note of its own."""
+    notes = order.out / "parts"
+    ours = notes / f"wall-{time.time_ns()}.json"
+    earlier = sum(read_json(note)["seconds"] for note in notes.glob("wall-*.json"))
     started = time.monotonic()
-
-    def seconds() -> float:
-        return earlier + time.monotonic() - started
-
     try:
-        yield seconds
+        yield lambda: earlier + time.monotonic() - started
     finally:
-        write_json(note, {"seconds": seconds()})
+        write_json(ours, {"seconds": time.monotonic() - started})
 
 
 def write_json(path: Path, content: Json) -> None:

@@ -8,7 +8,7 @@ from discrete_meanflow.types import Logits, Probs, State, Times
 
 
 class BridgeKernel(DestinationKernel):
-    """The bridge of any sequence process, its x1 drawn from q: ``sum_{x1} K_{r,t}(. | x, x1) q(x1)``.
+    """The bridge of any sequence process with x1 drawn from q: ``sum_{x1} K(. | x, x1) q(x1)``.
 
     For masking, absorbing and uniform noise this is the boundary kernel with the linear
     schedule; structured noise has no such form, and needs this one. The boundary holds by

@@ -5,4 +5,4 @@ from discrete_meanflow.network.single_time import SingleTime
 from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.network.transformer import Transformer
 
-__all__ = ["MLP", "Sinusoidal", "SingleTime", "Transformer"]
+__all__ = ["MLP", "SingleTime", "Sinusoidal", "Transformer"]

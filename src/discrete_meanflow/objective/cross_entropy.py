@@ -34,7 +34,9 @@ class PosteriorRegression(Objective):
 def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
     """``-log q_theta(x1 | x_r, r, t)``, averaged."""
     if not isinstance(kernel, DestinationKernel):
-        raise InputError(f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none")
+        raise InputError(
+            f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none"
+        )
     if path.x1.shape != path.x.shape:
         raise InputError("cross-entropy needs clean data x1, and a chain process has none")
     log_q = kernel.log_q(path.x, kernel(path.x, path.r, t))

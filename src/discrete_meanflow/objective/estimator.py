@@ -33,7 +33,7 @@ class Sampled(Estimator):
         self.process, self.draws = process, draws
 
     def forward(self, kernel: Kernel, path: PathSample) -> Probs:
-        return self.process.rates(path).mean(-2)
+        return self.process.rates_at(path).mean(-2)
 
     def extra_repr(self) -> str:
         return f"draws={self.draws}"

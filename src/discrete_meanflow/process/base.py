@@ -37,7 +37,7 @@ class Process(nn.Module, ABC):
         """``x_r ~ p_r`` and ``draws`` independent ``x_t ~ K_{r,t}(., x_r)`` at the given times."""
 
     @abstractmethod
-    def rates(self, path: PathSample) -> Probs:
+    def rates_at(self, path: PathSample) -> Probs:
         """``u_t(., x_t)`` at each drawn x_t, given x1 if there is one: shape ``(*batch, m, n)``."""
 
 

@@ -58,7 +58,7 @@ class ChainProcess(Process):
             y = categorical(law, g, draws)
         return PathSample(x, r.float(), t.float(), y, law.float(), x.new_empty(*x.shape, 0))
 
-    def rates(self, path: PathSample) -> Probs:
+    def rates_at(self, path: PathSample) -> Probs:
         return self.rate(path.y, path.t[..., None].expand(path.y.shape))
 
     def rate(self, y: State, t: Times) -> Probs:

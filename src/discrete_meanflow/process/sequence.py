@@ -49,6 +49,6 @@ class SequenceProcess(Process):
         unknown = torch.empty(*x.shape, 0, device=x.device)
         return PathSample(x, r.float(), t.float(), y, unknown, x1)
 
-    def rates(self, path: PathSample) -> Probs:
+    def rates_at(self, path: PathSample) -> Probs:
         x1 = path.x1[..., None].expand(path.y.shape)
         return self.rate(path.y, path.t[..., None], x1)

@@ -53,7 +53,7 @@ class SimulatedProcess(Process):
             )
         return y
 
-    def rates(self, path: PathSample) -> Probs:
+    def rates_at(self, path: PathSample) -> Probs:
         return self.rate(path.y, path.t[..., None].expand(path.y.shape))
 
     def rate(self, y: State, t: Times) -> Probs:

@@ -11,6 +11,7 @@ from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.types import Matrix, Probs, State, Times
 
 WORST_CONDITION = 1e6
+NEVER = 1e-12  # a probability that cannot be told from rounding
 
 
 class Structured(SequenceProcess):
@@ -55,10 +56,15 @@ class Structured(SequenceProcess):
 
     def noising(self, r: Times, t: Times) -> Matrix:
         """``N_{t,r}[x, y] = P(x_r = x | x_t = y)``: shape ``(*batch, n, n)``, dtype of t."""
-        share = torch.where(t > 0, r / t.clamp(min=torch.finfo(t.dtype).tiny), 1.0)
-        powers = share[..., None].double() ** -self.eigenvalues
+        share = torch.where(t > 0, r / t.clamp(min=torch.finfo(t.dtype).tiny), 1.0).double()
+        begun = share > 0  # at r = 0 all but the stationary part is gone
+        log = torch.where(begun, share, 1.0).log()[..., None]
+        forever = (self.eigenvalues == 0).to(self.eigenvalues.dtype)
+        powers = torch.where(begun[..., None], torch.exp(-self.eigenvalues * log), forever)
         N = ((self.right * powers[..., None, :]) @ self.left).real.clamp(min=0)
-        return (N / N.sum(-2, keepdim=True)).to(t.dtype)
+        N = N / N.sum(-2, keepdim=True)
+        still = (share == 1)[..., None, None]  # the boundary, without the rounding of the powers
+        return torch.where(still, torch.eye(self.states, device=t.device), N).to(t.dtype)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         return categorical(self.stationary, g, math.prod(shape)).view(shape)
@@ -72,7 +78,7 @@ class Structured(SequenceProcess):
         N_rt, N_t, N_r = self.noising(r, t), self.noising(t, one), self.noising(r, one)
         ahead, past = _rows(N_rt, x), _rows(N_r, x)  # (*batch, D, n), in y and in x1
         # An x1 from which x cannot come has no bridge: there the state stays.
-        possible = past > 1e-30
+        possible = past > NEVER
         weight = torch.where(possible, q / torch.where(possible, past, 1.0), 0.0)
         moved = ahead * (N_t @ weight[..., None])[..., 0]
         stay = torch.where(possible, 0.0, q).sum(-1, keepdim=True)
@@ -82,7 +88,7 @@ class Structured(SequenceProcess):
         # At t = 1 the rate towards x1 is infinite, as in Interpolating.
         t = t.clamp(max=1 - 2**-24).expand(y.shape)
         N = _columns(self.noising(t, torch.ones_like(t)), x1)  # N_{1,t}[., x1]
-        here = N.gather(-1, y[..., None]).clamp(min=1e-30)
+        here = N.gather(-1, y[..., None]).clamp(min=NEVER)
         out = self.rate_matrix.to(t.dtype)[y] / t[..., None] * N / here  # Q[y, .]: into y
         out = out * (1 - delta(y, self.states, t.dtype))
         return out - delta(y, self.states, t.dtype) * out.sum(-1, keepdim=True)

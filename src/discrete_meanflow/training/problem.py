@@ -34,7 +34,9 @@ class Problem:
             for what in ("states", "length"):
                 ours, theirs = getattr(module, what, None), getattr(self.process, what, None)
                 if isinstance(ours, int) and ours != theirs:
-                    raise InputError(f"problem: the network has {what} {ours}, the process {theirs}")
+                    raise InputError(
+                        f"problem: the network has {what} {ours}, the process {theirs}"
+                    )
 
     def paths(self, shape: tuple[int, ...], g: torch.Generator) -> PathSample:
         """Training paths of the given shape."""

@@ -152,6 +152,7 @@ def can_compile(device: torch.device) -> bool:
 def compiled(module: GraphModule) -> Callable[..., Any]:
     """The graph as compiled code; graphs that differ in their constants alone share it."""
     results = module._out_spec
+    assert results is not None  # make_fx keeps how the outputs are nested
     constants = flatten(module)
     shapes = [_layout(n) for n in module.graph.nodes if n.op == "placeholder"]
     key = f"{module.code} {shapes} {[(c.shape, c.dtype, c.device) for c in constants]}"

@@ -1,0 +1,89 @@
+"""Laws of every source of sequences."""
+
+import itertools
+
+import pytest
+import torch
+
+from discrete_meanflow.data import BigramChain, IndependentCategorical, TokenArray
+from discrete_meanflow.errors import InputError
+from problems import LAWS, seeded
+from statistics_of_draws import passes_chi_square
+
+every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+
+
+def everything(law):
+    return torch.tensor(list(itertools.product(range(law.vocabulary), repeat=law.length)))
+
+
+@every_law
+def test_probabilities_sum_to_one(law):
+    assert abs(law.log_prob(everything(law)).exp().sum().item() - 1) < 1e-12
+
+
+@every_law
+def test_marginals_are_sums_of_the_joint(law):
+    x = everything(law)
+    p = law.log_prob(x).exp()
+    for d, token in itertools.product(range(law.length), range(law.vocabulary)):
+        assert abs(p[x[:, d] == token].sum() - law.marginals()[d, token]) < 1e-12
+    for d in range(law.length - 1):
+        for a, b in itertools.product(range(law.vocabulary), repeat=2):
+            here = (x[:, d] == a) & (x[:, d + 1] == b)
+            assert abs(p[here].sum() - law.pair_marginals()[d, a, b]) < 1e-12
+
+
+@every_law
+def test_samples_follow_the_joint_law(law):
+    x = law.sample((200, 100), seeded())
+    assert x.shape == (200, 100, law.length)
+    places = law.vocabulary ** torch.arange(law.length - 1, -1, -1)
+    assert passes_chi_square((x * places).sum(-1), law.log_prob(everything(law)).exp())
+
+
+@pytest.mark.parametrize("kind", [IndependentCategorical, BigramChain])
+def test_a_law_is_known_by_its_seed(kind):
+    a, b, c = (kind.dirichlet(4, 8, 0.1, seed) for seed in (0, 0, 1))
+    assert torch.equal(a.marginals(), b.marginals())
+    assert not torch.equal(a.marginals(), c.marginals())
+    assert repr(a) == repr(b) != repr(c)
+
+
+def test_the_published_laws_have_not_changed():
+    """Results name their laws by generator and seed; other numbers would be other laws."""
+    assert IndependentCategorical.dirichlet(4, 8).marginals()[0].tolist() == pytest.approx(FIRST)
+    assert BigramChain.dirichlet(4, 8).rows[0].tolist() == pytest.approx(FIRST)
+
+
+FIRST = [0.07617485999120352, 9.240845924160295e-14, 0.8770560687186483, 0.04676907129005559]
+
+
+def test_token_arrays_are_drawn_from_with_replacement():
+    data = TokenArray(torch.tensor([[0, 1], [2, 2]]), 3)
+    x = data.sample((5000,), seeded())
+    assert passes_chi_square(x[:, 0], torch.tensor([0.5, 0, 0.5]))
+    assert set(map(tuple, x.tolist())) == {(0, 1), (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TokenArray(torch.tensor([[0, 5]]), 3), "token 5 in record 0, position 1"),
+        (lambda: TokenArray(torch.tensor([[0, -1]]), 3), "outside the alphabet 0 .. 2"),
+        (lambda: TokenArray(torch.tensor([[0, 3]]), 3), "the mask, which clean data cannot hold"),
+        (lambda: TokenArray(torch.empty(0, 4, dtype=torch.long), 3), "the data set is empty"),
+        (lambda: TokenArray(torch.empty(4, 0, dtype=torch.long), 3), "at least one position"),
+        (lambda: TokenArray(torch.zeros(2, 2), 3), "whole numbers"),
+        (lambda: TokenArray(torch.zeros(4, dtype=torch.long), 3), "shape \\(records, length\\)"),
+        (lambda: TokenArray(torch.zeros(2, 2, dtype=torch.long), 1), "at least 2 symbols, got 1"),
+        (lambda: IndependentCategorical.dirichlet(1, 4), "at least 2 symbols"),
+        (lambda: IndependentCategorical.dirichlet(4, 0), "at least one position"),
+        (lambda: BigramChain.dirichlet(4, 0), "at least one position"),
+        (lambda: IndependentCategorical(torch.tensor([[0.5, 0.6]])), "sum to 1"),
+        (lambda: IndependentCategorical.dirichlet(4, 8, -1.0), "concentration"),
+    ],
+)
+def test_bad_data_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

@@ -1,0 +1,91 @@
+"""Laws of every network: shapes, times per position, and derivatives in t."""
+
+import pytest
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.network import MLP, SingleTime, Transformer
+from discrete_meanflow.objective import finite_difference, forward_mode
+from problems import seeded
+
+STATES, LENGTH = 5, 6
+
+
+def networks():
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return {
+            "mlp": MLP(STATES, 16, 3).double(),
+            "transformer": Transformer(STATES, LENGTH, 16, 2, 2, 16, 8).double(),
+            "single time": SingleTime(Transformer(STATES, LENGTH, 16, 2, 2, 16, 8)).double(),
+        }
+
+
+NETWORKS = networks()
+every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+
+
+def batch(*shape):
+    g = seeded()
+    x = torch.randint(STATES, (*shape, LENGTH), generator=g)
+    r = torch.rand(*shape, 1, generator=g, dtype=torch.float64) / 2
+    return x, r, r + torch.rand(*shape, 1, generator=g, dtype=torch.float64) / 2
+
+
+@every_network
+def test_logits_for_every_position(network):
+    for shape in ((3,), (2, 3)):
+        assert network(*batch(*shape)).shape == (*shape, LENGTH, STATES)
+
+
+@every_network
+def test_one_time_for_all_positions_is_that_time_in_each(network):
+    x, r, t = batch(4)
+    spread = network(x, r.expand(4, LENGTH), t.expand(4, LENGTH))
+    assert (network(x, r, t) - spread).abs().max() < 1e-12
+
+
+@every_network
+def test_sequences_of_a_batch_do_not_see_each_other(network):
+    x, r, t = batch(4)
+    alone = torch.cat([network(x[i : i + 1], r[i : i + 1], t[i : i + 1]) for i in range(4)])
+    assert (network(x, r, t) - alone).abs().max() < 1e-12
+
+
+@every_network
+def test_the_derivative_in_t_is_the_finite_difference(network):
+    x, r, t = batch(4)
+    exact = forward_mode(lambda t: network(x, r, t), t)
+    finite = finite_difference(lambda t: network(x, r, t), t)
+    assert (exact - finite).abs().max() < 1e-7
+    blind = network is NETWORKS["single time"]
+    assert (exact.abs().max() == 0) == blind
+
+
+def test_positions_of_a_transformer_see_each_other_and_their_place():
+    network = NETWORKS["transformer"]
+    x, r, t = batch(1)
+    other = x.clone()
+    other[0, 0] = (x[0, 0] + 1) % STATES
+    assert (network(x, r, t) - network(other, r, t))[0, 1:].abs().max() > 1e-4
+    same = torch.zeros_like(x)
+    assert network(same, r, t)[0].std(0).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "length", "count"), [(4, 8, 334_213), (8, 16, 336_265), (16, 32, 340_369)]
+)
+def test_the_papers_parameter_count(vocabulary, length, count):
+    network = Transformer(vocabulary + 1, length)
+    assert sum(p.numel() for p in network.parameters()) == count
+    assert sum(p.numel() for p in SingleTime(network).parameters()) == count
+
+
+def test_bad_sizes_are_refused():
+    for sizes, message in (
+        ((1, 4), "at least 2 states"),
+        ((4, 0), "1 position"),
+        ((4, 4, 10, 1, 4), "4 heads divide"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Transformer(*sizes)
