@@ -74,7 +74,7 @@ def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-unt
 def library(trainer: Trainer, paths, device: str) -> float:  # type: ignore[no-untyped-def]
     """Seconds per step and seed of the library's step."""
     rates = torch.full((STEPS,), 3e-4, device=device)
-    run = trainer._runner(paths, rates)
+    run = trainer._prepared(paths, rates)
     return seconds(lambda: run(paths, rates), 5, device) / STEPS / len(SEEDS)
 
 

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,47 @@ def test_processes_measure_what_one_process_does(tmp_path):
     for name, part in measured(one).items():
         for a, b in zip(part, measured(spread)[name], strict=True):
             assert a["max_error"] == pytest.approx(b["max_error"], rel=1e-3)
+
+
+def test_a_run_in_parts_is_the_run(tmp_path, monkeypatch, capsys):
+    """Parts made apart (on two machines, say) and put into one folder make the same results."""
+    whole = reproduce(order(tmp_path / "whole"), lambda news: None)
+    for where, text in (("here", "uniform"), ("there", "logit")):
+        part = replace(order(tmp_path / where), only=text)
+        assert reproduce(part, lambda news: None) is None
+    for found in (tmp_path / "there" / "parts").glob("*.json"):
+        shutil.copy(found, tmp_path / "here" / "parts")
+    trained = []
+    merged = reproduce(order(tmp_path / "here"), trained.append)
+    assert not trained
+    assert measured(merged) == measured(whole)
+    code, _, err = in_process(
+        monkeypatch, capsys, "reproduce", "time-sampler-ablation", "--only", "x", "--out", tmp_path
+    )
+    assert code == 2
+    assert "no cell of time-sampler-ablation holds 'x': uniform;" in err
+
+
+def test_cells_that_another_experiment_has_trained_are_not_trained_again(tmp_path):
+    """multi-step shares its cells with objective-comparison; hybrid-sweep some, for one seed."""
+
+    def make(name, only=""):
+        trained = set()
+        wanted = Order(name, (7, 8), "cpu", Scale.toy, tmp_path / name, 1, only)
+        return reproduce(wanted, lambda news: trained.add(news.cell)), trained
+
+    make("objective-comparison", "bigram (4, 8), KR")
+    results, trained = make("multi-step", "bigram")
+    assert results is None
+    assert trained == {"bigram (4, 8), PR"}
+    _, trained = make("hybrid-sweep", "bigram (4, 8), KR")
+    assert trained == {f"bigram (4, 8), KR + {weight} CE" for weight in ("0.1", "1", "10")}
+    lent, got = (
+        json.loads((tmp_path / name / "parts" / "bigram__4__8___KR.json").read_text())
+        for name in ("objective-comparison", "hybrid-sweep")
+    )
+    assert got["measurements"] == lent["measurements"][:1]
+    assert [row[:1] for row in lent["curve"]["loss"]] == got["curve"]["loss"]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["while workers start", "while they train"])

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric import kernel_error, sampling_floor, time_grid, total_variation
+from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.metric.divergence import frequencies
-from problems import seeded
+from discrete_meanflow.simplex import multinomial
+from problems import LAWS, seeded
 
 laws = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(
     lambda w: torch.tensor(w, dtype=torch.float64) / sum(w)
@@ -54,6 +56,62 @@ def test_kernel_error_sees_one_wrong_entry():
     assert abs(error.mean - 0.6 / 18) < 1e-12
     assert abs(error.column_tv - 0.3 / 6) < 1e-12
     assert error.grid.tolist() == pytest.approx([0, 0.3])
+
+
+def test_counts_of_many_draws_are_multinomial():
+    p = torch.tensor([0.5, 0.0, 0.2, 0.3], dtype=torch.float64)
+    counts = multinomial(p.expand(4000, 4), 50, seeded())
+    assert (counts.sum(-1) == 50).all()
+    assert (counts[:, 1] == 0).all()
+    assert (counts.mean(0) / 50 - p).abs().max() < 0.005
+    covariance = 50 * (torch.diag(p) - p[:, None] * p)
+    assert (torch.cov(counts.T) - covariance).abs().max() < 0.8
+
+
+class TestSequences:
+    law = LAWS["bigram"]
+    states = law.vocabulary + 1
+
+    def test_samples_of_the_law_are_at_the_floor(self):
+        y = self.law.sample((5000,), seeded())
+        floor = sampling_floor(self.law.marginals(), 5000, seeded()).mean().item()
+        assert metric.marginal_tv(y, self.law, self.states) < 2 * floor
+        pairs = self.law.pair_marginals().flatten(1)
+        floor = sampling_floor(pairs, 5000, seeded()).mean().item()
+        assert metric.pair_tv(y, self.law, self.states) < 2 * floor
+
+    def test_pairs_see_what_marginals_do_not(self):
+        """Positions shuffled over the sequences keep their marginals and lose the joint law."""
+        y = self.law.sample((20_000,), seeded())
+        g = seeded(1)
+        mixed = torch.stack(
+            [y[torch.randperm(len(y), generator=g), d] for d in range(self.law.length)], 1
+        )
+        assert metric.marginal_tv(mixed, self.law, self.states) == pytest.approx(
+            metric.marginal_tv(y, self.law, self.states)
+        )
+        lost = metric.product_pair_tv(self.law)
+        assert lost > 0.05
+        assert abs(metric.pair_tv(mixed, self.law, self.states) - lost) < 0.02
+
+    def test_masks_count_as_wrong(self):
+        y = torch.full((100, self.law.length), self.law.vocabulary)
+        assert metric.marginal_tv(y, self.law, self.states) == pytest.approx(1)
+        assert metric.share_of(y, self.law.vocabulary) == 1
+        assert metric.marginal_cross_entropy(y, self.law, self.states) > 20
+
+    def test_accuracy_and_cross_entropy_of_the_truth(self):
+        g = seeded()
+        y, fresh = self.law.sample((50_000,), g), self.law.sample((50_000,), g)
+        p = self.law.marginals()
+        assert abs(metric.token_accuracy(y, fresh) - p.square().sum(-1).mean().item()) < 0.01
+        entropy = -(p * p.log()).sum(-1).mean().item()
+        assert abs(metric.marginal_cross_entropy(y, self.law, self.states) - entropy) < 0.01
+
+    def test_one_position_has_no_pairs(self):
+        law = LAWS["one position"]
+        assert metric.pair_tv(law.sample((10,), seeded()), law, 4) == 0
+        assert metric.product_pair_tv(law) == 0
 
 
 def test_zero_draws_are_refused():

@@ -154,6 +154,20 @@ def test_side_by_side_is_one_by_one(p):
         assert (laws[0] - laws[1]).abs().max() < 2e-6
 
 
+def test_large_steps_take_the_seeds_in_turn(monkeypatch):
+    recipe = Recipe(6, batch=16, block=3)
+    p = PROBLEMS["sequences, hybrid"]
+    stacked = Trainer(p, recipe, [1, 2])
+    losses = finish(stacked)
+    monkeypatch.setattr(trainer_module, "LARGE_STEP", 1)
+    in_turn = Trainer(p, recipe, [1, 2])
+    assert torch.tensor(finish(in_turn)).allclose(torch.tensor(losses), rtol=1e-4)
+    path = tree_map(lambda a: a[0, 0], stacked._draw(1))
+    for a, b in zip(stacked.kernels(), in_turn.kernels(), strict=True):
+        laws = [k.probs(path.x, path.r, path.t) for k in (a, b)]
+        assert (laws[0] - laws[1]).abs().max() < 2e-6
+
+
 @every_problem
 def test_resume_is_bit_for_bit(p, tmp_path):
     recipe = Recipe(40, batch=16, block=10)

@@ -45,7 +45,11 @@ class ObjectiveComparison(Experiment):
         return sorted(cells, key=lambda cell: -cell.recipe.iterations)
 
     def facts(self, scale: Scale) -> Json:
-        return sequence_facts(self._all(scale), scale)
+        facts = sequence_facts(self._all(scale), scale)
+        for name, (KR, PR, KCE, ratio) in self.paper.items():
+            if name in facts:
+                facts[name]["paper"] = {"KR": KR, "PR": PR, "KCE": KCE, "KR / PR": ratio}
+        return facts
 
     def _all(self, scale: Scale) -> list[str]:
         return configurations(scale, ("independent", "bigram", SOFTER_KIND))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.report.figures import draw
-from discrete_meanflow.report.table import claims_markdown, number
+from discrete_meanflow.report.table import GRIDS, claims_markdown, grid, grid_markdown, number
 
 Json = dict[str, Any]
 # The claims that the README shows, in its order; docs/results.md shows all.
@@ -24,6 +24,9 @@ HEADLINES = {
     "chain-objectives": ("best/",),
     "simulable": ("matrix", "simulation"),
     "mean-rate": ("identity",),
+    "target-variance": ("growth", "ratio", "norm"),
+    "multi-step": ("steps/",),
+    "hybrid-sweep": ("best/",),
 }
 
 
@@ -37,7 +40,7 @@ def read_runs(results: Path) -> dict[str, Json]:
 def headline_table(runs: dict[str, Json]) -> str:
     lines = ["| experiment | claim | paper | ours | holds |", "|---|---|---|---|---|"]
     for name, wanted in HEADLINES.items():
-        for claim in runs[name]["claims"]:
+        for claim in runs.get(name, {"claims": []})["claims"]:
             if claim["id"].startswith(wanted):
                 holds = "yes" if claim["holds"] else "**no**"
                 lines.append(
@@ -70,6 +73,19 @@ def speed_table(bench: Path) -> str:
             f"| training step, per seed, against a plain eager loop | {run['device']} | {ratios} "
             f"| `{run['command']}` |"
         )
+    for device in ("cuda", "cpu"):
+        if not (bench / f"sequences-{device}.json").exists():
+            continue
+        run = read(f"sequences-{device}")
+        lines += [
+            f"| sequences (16, 32): training step, per seed, against a plain eager loop "
+            f"| {run['device']} | {run['KR: ratio']:.1f}x (kernel residual), "
+            f"{run['KCE: ratio']:.1f}x (kernel-CE) | `{run['command']}` |",
+            f"| sequences (16, 32): {run['sequences sampled']:,} sequences in 8 steps, in 64 steps, "
+            f"against one | {run['device']} | {run['8 steps over 1']:.1f}x, "
+            f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
+            f"| `{run['command']}` |",
+        ]
     run = read("uniformization")
     lines.append(
         f"| kernel of a {run['states']:,}-state sparse chain acting on a law, uniformization "
@@ -92,7 +108,11 @@ def results_page(runs: dict[str, Json]) -> str:
 
 def readme_text(text: str, results: Path) -> str:
     """The README with its tables made anew from the records."""
-    text = with_section(text, "claims", headline_table(read_runs(results)))
+    runs = read_runs(results)
+    text = with_section(text, "claims", headline_table(runs))
+    for name in GRIDS:
+        if name in runs:
+            text = with_section(text, name, grid_markdown(grid(runs[name])))
     return with_section(text, "speed", speed_table(results / "bench"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.report.figures import figures, png
-from discrete_meanflow.report.table import number
+from discrete_meanflow.report.table import grid, number
 
 Json = dict[str, Any]
 YES, NO = "<td class=yes>yes</td>", "<td class=no>no</td>"
@@ -59,8 +59,19 @@ def _section(results: Json) -> str:
     )
     return (
         f"<h2>{html.escape(results['title'])}</h2><p class=made>{html.escape(results['where'])}</p>"
-        f"<table><tr><th>claim<th>paper<th>ours<th>holds</tr>{rows}</table>{pictures}{made}"
+        f"{_grid(results)}<table><tr><th>claim<th>paper<th>ours<th>holds</tr>{rows}</table>{pictures}{made}"
     )
+
+
+def _grid(results: Json) -> str:
+    rows = grid(results)
+    if not rows:
+        return ""
+    head = "".join(f"<th>{html.escape(cell)}" for cell in rows[0])
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:]
+    )
+    return f"<table><tr>{head}</tr>{body}</table><p></p>"
 
 
 def _embedded(picture: bytes) -> str:

@@ -1,5 +1,7 @@
 """The table *paper / ours* of a run, for the terminal and for Markdown."""
 
+import statistics
+from collections.abc import Callable
 from typing import Any
 
 from rich.table import Table
@@ -30,11 +32,46 @@ def claims_table(results: Json) -> Table:
     return table
 
 
+def grid(results: Json) -> list[list[str]]:
+    """The paper's own table of an experiment, ours beside it; empty if it has none."""
+    return GRIDS.get(results["experiment"], lambda results: [])(results)
+
+
+def objective_grid(results: Json) -> list[list[str]]:
+    """Table 1: a row per configuration, each TV as *paper / ours*."""
+    objectives = ("KR", "PR", "KCE")
+    head = ["data", *(f"TV of {o}: paper / ours" for o in objectives), "KR / PR: paper / ours"]
+    rows = [[*head, "floor", "exact TV: KR, PR, KCE"]]
+    for name, fact in results["facts"].items():
+        paper = fact.get("paper", {})
+        cells = [results["cells"][f"{name}, {o}"]["measurements"] for o in objectives]
+        tv = [[m["tv"][0] for m in cell] for cell in cells]
+        row = [name]
+        for o, found in zip(objectives, tv, strict=True):
+            row.append(f"{paper.get(o, '-')} / {statistics.fmean(found):.4f}")
+        ratios = [a / b for a, b in zip(tv[0], tv[1], strict=True)]
+        spread = f" ± {statistics.stdev(ratios):.1f}" if len(ratios) > 1 else ""
+        row.append(f"{paper.get('KR / PR', '-')} / {statistics.fmean(ratios):.1f}{spread}")
+        exact = [statistics.fmean(m["exact_tv"] for m in cell) for cell in cells]
+        rows.append([*row, f"{fact['floor']:.4f}", ", ".join(f"{v:.4f}" for v in exact)])
+    return rows
+
+
+GRIDS: dict[str, Callable[[Json], list[list[str]]]] = {"objective-comparison": objective_grid}
+
+
+def grid_markdown(rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
 def claims_markdown(results: Json) -> str:
     """The same as Markdown, with the command that made it."""
+    rows = grid(results)
     lines = [
         f"**{results['title']}** ({results['where']})",
         "",
+        *([grid_markdown(rows), ""] if rows else []),
         "| claim | paper | ours | holds |",
         "|---|---|---|---|",
     ]

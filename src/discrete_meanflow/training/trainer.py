@@ -24,6 +24,9 @@ from discrete_meanflow.training.trace import (
     trace,
 )
 
+# Positions per seed from which a step fills a CPU by itself: stacked seeds would only share
+# its cores unevenly.
+LARGE_STEP = 2048
 TRACING = threading.Lock()  # trainers in threads trace and capture one at a time
 Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
 
@@ -83,8 +86,7 @@ class Trainer:
             )
             # A captured step is bound to its block's size; only the last may be shorter.
             if run is None or steps < self.recipe.block:
-                with TRACING, _tf32(self.recipe.tf32):
-                    run = self._runner(paths, rates)
+                run = self._prepared(paths, rates)
             losses = run(paths, rates).cpu()  # (steps, seeds)
             self._check(losses)
             self.iteration += steps
@@ -101,6 +103,10 @@ class Trainer:
         drawn = [self.problem.paths(shape, g) for g in self.generators]
         return PathSample(*(torch.stack(parts, 1) for parts in zip(*drawn, strict=True)))
 
+    def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
+        with TRACING, _tf32(self.recipe.tf32):
+            return self._runner(paths, rates)
+
     def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
         """The code that steps through a block: compiled on the CPU, captured on CUDA."""
         clip = self.recipe.clip
@@ -110,12 +116,17 @@ class Trainer:
         ) -> tuple[Tensor, dict[str, Tensor]]:
             return self.stack.clipped_gradient(parameters, path, clip)
 
-        graph = trace(gradient, self.parameters, _at(paths, 0))
+        first = _at(paths, 0)
+        in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
+        example = tree_map(lambda a: a[:1], (self.parameters, first)) if in_turn else None
+        graph = trace(gradient, *(example or (self.parameters, first)))
         worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
         if self.device.type == "cuda":
             graph = split_long_sums(graph)
             worth_it = worth_it and len(graph.graph.nodes) >= LONG_GRAPH
         step: Gradient = compiled(graph) if worth_it else graph
+        if in_turn:
+            step = _one_by_one(step, len(self.seeds))
         if self.device.type == "cuda":
             return CapturedBlock(self, step, paths, rates)
 
@@ -144,6 +155,20 @@ class Trainer:
                 f"the loss is {losses[step, member].item()} at step {self.iteration + step + 1} "
                 f"of seed {self.seeds[member]}: lower the learning rate or check the rates"
             )
+
+
+def _one_by_one(step: Gradient, seeds: int) -> Gradient:
+    """The gradients of all seeds from a step that takes one at a time."""
+
+    def gradient(
+        parameters: dict[str, Tensor], path: PathSample
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        found = [
+            step(*tree_map(lambda a, i=i: a[i : i + 1], (parameters, path))) for i in range(seeds)
+        ]
+        return tree_map(lambda *parts: torch.cat(parts), *found)
+
+    return gradient
 
 
 def train(

@@ -1,0 +1,97 @@
+"""Sequences at (V, D) = (16, 32): a training step against a plain eager one, one step against many.
+
+    python bench/sequences.py [--device cuda]
+
+Training: the kernel residual of the paper's Transformer under masking, on paths drawn
+beforehand. The baseline is what one writes first: one seed, ``torch.func.jvp``, AdamW,
+``clip_grad_norm_``, in the precision that PyTorch has by default. Reported per seed.
+Sampling: 5,000 sequences in 1, 8 and 64 steps of the same kernel.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from discrete_meanflow.data import BigramChain
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective import KernelCE, KernelResidual, Objective, Sampled
+from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.training import Problem, Recipe, Trainer, sequence_problem
+from side_by_side import RESULTS, record, seconds
+
+SEEDS = [42, 123, 2024]
+V, D, DRAWS = 16, 32, 5_000
+
+
+def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-untyped-def]
+    """Seconds per step of a plain loop over one seed."""
+    kernel: Kernel = problem.build(0).to(device)
+    optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
+    steps = len(paths.x)
+
+    def block() -> None:
+        for i in range(steps):
+            loss = problem.objective(kernel, tree_map(lambda a, i=i: a[i, 0], paths))
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)
+            optimiser.step()
+
+    return seconds(block, 3, device) / steps
+
+
+def library(trainer: Trainer, paths, device: str) -> float:  # type: ignore[no-untyped-def]
+    """Seconds per step and seed of the library's step."""
+    steps = len(paths.x)
+    rates = torch.full((steps,), 3e-4, device=device)
+    run = trainer._prepared(paths, rates)
+    return seconds(lambda: run(paths, rates), 3, device) / steps / len(SEEDS)
+
+
+def residual(process: SequenceProcess) -> Objective:
+    return KernelResidual(Sampled(process))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    device = given.device
+    numbers: dict[str, float | int] = {"seeds": len(SEEDS), "batch": 256, "V": V, "D": D}
+    steps = 3 if device == "cpu" else 100
+    data = BigramChain.dirichlet(V, D)
+    for name, objective in (("KR", residual), ("KCE", lambda process: KernelCE())):
+        problem = sequence_problem(data, objective=objective)
+        trainer = Trainer(problem, Recipe(20_000, tf32=True), SEEDS, device)
+        paths = trainer._draw(steps)
+        slow = eager(problem, paths, device)
+        fast = library(trainer, paths, device)
+        numbers |= {
+            f"{name}: eager ms per step": 1e3 * slow,
+            f"{name}: library ms per step and seed": 1e3 * fast,
+            f"{name}: ratio": slow / fast,
+        }
+    kernel = problem.build(0).to(device)
+    masks = torch.full((DRAWS, D), V, device=device)
+    g = torch.Generator(device).manual_seed(0)
+    one, eight, many = (
+        seconds(lambda k=k: KernelSampler.steps(kernel, k).sample(masks, g), repeats, device)
+        for k, repeats in ((1, 5), (8, 3), (64, 1))
+    )
+    numbers |= {
+        "sequences sampled": DRAWS,
+        "1 step ms": 1e3 * one,
+        "8 steps over 1": eight / one,
+        "64 steps over 1": many / one,
+    }
+    command = f"python bench/sequences.py --device {device}"
+    record(f"sequences-{device}", device, command, numbers, given.out)
+
+
+if __name__ == "__main__":
+    main()
