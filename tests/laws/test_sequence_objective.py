@@ -10,14 +10,18 @@ from torch import nn
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
-from discrete_meanflow.network import MLP
+from discrete_meanflow.network import MLP, SingleTime
 from discrete_meanflow.objective import (
     KernelCE,
     KernelResidual,
     PosteriorRegression,
+    RaoBlackwell,
+    ResidualKL,
     Sampled,
     Weighted,
+    forward_mode,
     hybrid,
+    time_left,
 )
 from discrete_meanflow.process import Absorbing, ChainProcess, Masking, PathSample, Structured
 from discrete_meanflow.schedule import Linear
@@ -113,6 +117,11 @@ OBJECTIVES = {
     "PR": lambda process: PosteriorRegression(),
     "KCE": lambda process: KernelCE(),
     "hybrid": lambda process: hybrid(KernelResidual(Sampled(process)), KernelCE(), 0.1),
+    "Rao-Blackwell": lambda process: KernelResidual(RaoBlackwell(process)),
+    "Rao-Blackwell, weighted": lambda process: KernelResidual(
+        RaoBlackwell(process), weight=time_left
+    ),
+    "KL form": lambda process: ResidualKL(),
 }
 every_objective = pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES)
 
@@ -138,6 +147,107 @@ def test_the_exact_kernel_is_stationary(process, make):
         network.theta[noise, noise, 0, 0] = 0.3
     (gradient,) = expected_gradient(make(process), kernel, path, weight)
     assert gradient.abs().max() > 1e-4
+
+
+def conditional_means(values, path, weight):
+    """``E[values | x_r]`` for each x_r that occurs, with the law of x_r."""
+    key = path.x[:, 0] * 100 + path.x[:, 1]
+    for code in key.unique():
+        here = key == code
+        share = weight[here].sum()
+        yield here, (values[here] * weight[here, None, None]).sum(0) / share, share
+
+
+@every_process
+def test_every_estimator_is_unbiased(process):
+    """``E[g | x_r]`` is ``d/dt K_{r,t}(., x_r)`` of the exact kernel, by enumeration."""
+    path, weight = enumerated(process)
+    kernel = kernel_of(process, Tilted(process))
+    exact = forward_mode(lambda t: kernel.probs(path.x, path.r, t), path.t).detach()
+    for estimator in (Sampled(process), RaoBlackwell(process)):
+        g = estimator(kernel, path)
+        for here, mean, _ in conditional_means(g, path, weight):
+            assert (mean - exact[here][0]).abs().max() < 1e-9
+
+
+@every_process
+@pytest.mark.parametrize("t", [0.4, 0.8, 0.97])
+def test_averaging_out_the_endpoint_lowers_the_variance(process, t):
+    """Rao-Blackwell: never above the single sample, and bounded where that diverges."""
+
+    def variance(estimator, path, weight):
+        total = 0.0
+        for here, mean, _ in conditional_means(g := estimator(None, path), path, weight):
+            total += ((g[here] - mean).square().sum((-1, -2)) * weight[here]).sum().item()
+        return total
+
+    path, weight = enumerated(process, R, t)
+    single, averaged = (variance(e(process), path, weight) for e in (Sampled, RaoBlackwell))
+    assert averaged < single
+    if isinstance(process, Masking):
+        path, weight = enumerated(process, R, R + 0.01)
+        assert averaged == pytest.approx(variance(RaoBlackwell(process), path, weight))
+        if t > 0.9:
+            assert single > 10 * averaged
+
+
+def test_the_masking_targets_are_as_derived():
+    """``(delta_{x1} - delta_{x_r}) / (1 - r)``, and ``1 - r`` takes the last divergence away."""
+    process = PROCESSES["masking"]
+    path, _ = enumerated(process)
+    g = RaoBlackwell(process)(None, path)
+    expected = (delta(path.x1, 4, torch.float64) - delta(path.x, 4, torch.float64)) / (1 - R)
+    assert (g - expected).abs().max() < 1e-12
+    assert torch.equal(time_left(path.r, path.t), 1 - path.r)
+
+
+def test_the_kl_form_is_cross_entropy_for_a_network_blind_to_t():
+    """The proposition: where q does not depend on t, the identity adds nothing to kernel-CE."""
+    process = PROCESSES["masking"]
+    torch.manual_seed(0)
+    path, _ = enumerated(process)
+    blind = BoundaryKernel(SingleTime(MLP(4, 16, 3)), Linear(), mask=process.token).double()
+    same = [objective(blind, path).item() for objective in (ResidualKL(), KernelCE())]
+    assert same[0] == pytest.approx(same[1], abs=1e-14)
+    seeing = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    assert abs(ResidualKL()(seeing, path) - KernelCE()(seeing, path)) > 1e-5
+
+
+def test_the_kl_form_is_a_law_and_counts_its_clamps():
+    """qtilde sums to one over x1; a network that falls steeply in t runs into the clamp."""
+    process = PROCESSES["masking"]
+    path, _ = enumerated(process)
+    torch.manual_seed(0)
+    kernel = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    total = 0.0
+    for token in range(4):
+        value, bracket = ResidualKL()._at_x1(
+            kernel, path._replace(x=torch.full_like(path.x, 3), x1=torch.full_like(path.x1, token))
+        )
+        total = total + value.exp() * bracket
+    assert (total - 1).abs().max() < 1e-12
+    assert ResidualKL().clamped(kernel, path) == 0
+
+    class Falling(nn.Module):
+        def forward(self, x, r, t):
+            slope = torch.tensor([-40.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+            return (t[..., None] * slope).expand(*x.shape, 4)
+
+    falling = BoundaryKernel(Falling(), Linear(), mask=process.token)
+    assert 0 < ResidualKL().clamped(falling, path) < 1
+    assert ResidualKL()(falling, path).isfinite()
+    with pytest.raises(InputError, match="floor must lie in"):
+        ResidualKL(0.0)
+
+
+def test_estimators_say_what_they_need():
+    chain = ChainProcess(GENERATORS["ring"])
+    with pytest.raises(InputError, match="needs clean data x1"):
+        RaoBlackwell(chain)
+    times = torch.zeros(4, dtype=torch.float64)
+    path = chain.path(TimePair(times, times + 0.5), torch.Generator())
+    with pytest.raises(InputError, match="KL form needs"):
+        ResidualKL()(BoundaryKernel(MLP(3, 16, 3), Linear()), path)
 
 
 def test_revealed_positions_stay_and_cost_nothing():

@@ -18,11 +18,14 @@ from discrete_meanflow.objective import (
     KernelResidual,
     ModelExpectation,
     PosteriorRegression,
+    RaoBlackwell,
+    ResidualKL,
     Sampled,
     TransitionLikelihood,
     Weighted,
     finite_difference,
     hybrid,
+    time_left,
 )
 from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Structured, Uniform
 from discrete_meanflow.schedule import Exponential, Linear
@@ -96,6 +99,10 @@ PROBLEMS |= {
     "sequences, KCE": sequences(lambda p: KernelCE()),
     "sequences, PR": sequences(lambda p: PosteriorRegression(), single_time=True),
     "sequences, hybrid": sequences(lambda p: hybrid(KernelResidual(Sampled(p)), KernelCE(), 0.1)),
+    "sequences, Rao-Blackwell": sequences(
+        lambda p: KernelResidual(RaoBlackwell(p), weight=time_left)
+    ),
+    "sequences, KL form": sequences(lambda p: ResidualKL()),
     "sequences, uniform": sequences(lambda p: KernelResidual(Sampled(p)), Uniform(LAW)),
     "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(LAW, 0)),
     "sequences, structured": sequences(

@@ -7,10 +7,12 @@ from discrete_meanflow.objective.estimator import (
     Estimator,
     ExactExpectation,
     ModelExpectation,
+    RaoBlackwell,
     Sampled,
 )
 from discrete_meanflow.objective.hybrid import hybrid
-from discrete_meanflow.objective.kernel_residual import KernelResidual
+from discrete_meanflow.objective.kernel_residual import KernelResidual, time_left
+from discrete_meanflow.objective.residual_kl import ResidualKL
 from discrete_meanflow.objective.time_derivative import finite_difference, forward_mode
 from discrete_meanflow.objective.transition_likelihood import TransitionLikelihood
 from discrete_meanflow.objective.weighted import Weighted
@@ -24,10 +26,13 @@ __all__ = [
     "ModelExpectation",
     "Objective",
     "PosteriorRegression",
+    "RaoBlackwell",
+    "ResidualKL",
     "Sampled",
     "TransitionLikelihood",
     "Weighted",
     "finite_difference",
     "forward_mode",
     "hybrid",
+    "time_left",
 ]

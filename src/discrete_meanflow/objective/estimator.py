@@ -6,7 +6,9 @@ from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.process import ChainProcess, PathSample, Process
+from discrete_meanflow.objective.time_derivative import forward_mode
+from discrete_meanflow.process import ChainProcess, PathSample, Process, SequenceProcess
+from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs
 
 
@@ -37,6 +39,29 @@ class Sampled(Estimator):
 
     def extra_repr(self) -> str:
         return f"draws={self.draws}"
+
+
+class RaoBlackwell(Estimator):
+    """``g = E[u_t(., x_t | x1) | x_r, x1] = d/dt K_{r,t}(. | x_r, x1)``: x_t averaged out.
+
+    The forward equation of the bridge turns the average into its slope. For masking, absorbing
+    and uniform noise that is ``(delta_{x1} - delta_{x_r}) / (1 - r)``, bounded in t.
+    """
+
+    draws = 0
+
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        if not isinstance(process, SequenceProcess):
+            raise InputError(
+                f"Rao-Blackwell needs clean data x1, and {type(process).__name__} has none; use "
+                "ExactExpectation(process) on a finite chain, or Sampled(process, draws)"
+            )
+        self.process = process
+
+    def forward(self, kernel: Kernel, path: PathSample) -> Probs:
+        q = delta(path.x1, self.process.states, path.t.dtype)
+        return forward_mode(lambda t: self.process.bridge(path.x, q, path.r, t), path.t)
 
 
 class ExactExpectation(Estimator):

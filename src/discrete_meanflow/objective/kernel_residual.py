@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from torch import Tensor
 
 from discrete_meanflow.kernel import Kernel
@@ -5,24 +7,46 @@ from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.objective.estimator import Estimator
 from discrete_meanflow.objective.time_derivative import TimeDerivative, forward_mode
 from discrete_meanflow.process import PathSample
+from discrete_meanflow.types import Times
 
 
 class KernelResidual(Objective):
-    """``E sum_y ( d/dt K_theta(y, x_r, r, t) - g(y) )^2``, g from an estimator.
+    """``E w(r, t)^2 sum_y ( d/dt K_theta(y, x_r, r, t) - g(y) )^2``, g from an estimator.
 
     Together with the boundary condition, a zero residual is the forward equation, whose only
-    solution is the reference kernel.
+    solution is the reference kernel; a positive weight w leaves that as it is.
     """
 
-    def __init__(self, estimator: Estimator, derivative: TimeDerivative = forward_mode) -> None:
+    def __init__(
+        self,
+        estimator: Estimator,
+        derivative: TimeDerivative = forward_mode,
+        weight: Callable[[Times, Times], Times] | None = None,
+    ) -> None:
         super().__init__()
-        self.estimator, self.derivative = estimator, derivative
+        self.estimator, self.derivative, self.weight = estimator, derivative, weight
         self.draws = estimator.draws
 
     def extra_repr(self) -> str:
-        return f"derivative={getattr(self.derivative, '__name__', self.derivative)}"
+        weight = f", weight={_name(self.weight)}" if self.weight else ""
+        return f"derivative={_name(self.derivative)}{weight}"
 
     def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
         dK_dt = self.derivative(lambda t: kernel.probs(path.x, path.r, t), path.t)
         g = self.estimator(kernel, path)
-        return (dK_dt - g).square().sum(-1).mean()
+        residual = dK_dt - g
+        if self.weight is not None:
+            residual = self.weight(path.r, path.t)[..., None] * residual
+        return residual.square().sum(-1).mean()
+
+
+def time_left(r: Times, t: Times) -> Times:
+    """``w = 1 - r``: with the linear schedule, ``w`` times the residual is bounded everywhere.
+
+    It is ``q + (t - r) dq/dt - delta_{x1}``.
+    """
+    return 1 - r
+
+
+def _name(f: object) -> str:
+    return getattr(f, "__name__", str(f))

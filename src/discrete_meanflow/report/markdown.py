@@ -78,10 +78,10 @@ def speed_table(bench: Path) -> str:
             continue
         run = read(f"sequences-{device}")
         lines += [
-            f"| sequences (16, 32): training step, per seed, against a plain eager loop "
+            "| sequences (16, 32): training step, per seed, against a plain eager loop "
             f"| {run['device']} | {run['KR: ratio']:.1f}x (kernel residual), "
             f"{run['KCE: ratio']:.1f}x (kernel-CE) | `{run['command']}` |",
-            f"| sequences (16, 32): {run['sequences sampled']:,} sequences in 8 steps, in 64 steps, "
+            f"| sequences (16, 32): {run['sequences sampled']:,} sequences in 8 and in 64 steps, "
             f"against one | {run['device']} | {run['8 steps over 1']:.1f}x, "
             f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
             f"| `{run['command']}` |",
