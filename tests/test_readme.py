@@ -6,20 +6,24 @@ from pathlib import Path
 
 import pytest
 
+import discrete_meanflow as dmf
 from discrete_meanflow.report import markdown
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_example_works_when_pasted():
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+def test_the_examples_work_when_pasted():
+    chain, sequences = re.findall(r"```python\n(.*?)```", README, re.S)
+    for code in (chain, sequences):
+        assert len([line for line in code.splitlines() if line]) == 6  # five and the import
     names: dict = {}
-    exec(code, names)
-    lines = [line for line in code.splitlines() if line]
-    assert len(lines) == 6  # five and the import
+    exec(chain, names)
     assert (names["learned"] - names["exact"]).abs().max() < 0.05
     assert names["samples"].shape == names["x_0"].shape
+    exec(sequences, names)
+    assert names["samples"].shape == (1000, 16)
+    assert dmf.marginal_tv(names["samples"], names["data"], 9) < 0.15
 
 
 def test_the_tables_are_made_from_the_results():
