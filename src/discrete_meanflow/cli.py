@@ -25,14 +25,14 @@ class List:
     def __call__(self) -> None:
         from rich.console import Console
 
-        from discrete_meanflow.experiment.catalog import ALL, EXPERIMENTS
+        from discrete_meanflow.experiment.catalog import ALL, EXPERIMENTS, PAPER
 
         console = Console()
         for name, experiment in EXPERIMENTS.items():
             console.print(f"[bold]{name}[/]  {experiment.title}  [dim]({experiment.where})[/]")
             for promise in experiment.promises:
                 console.print(f"    - {promise}", highlight=False)
-        console.print(f"[bold]{ALL}[/]  all of the above")
+        console.print(f"[bold]{ALL}[/]  {', '.join(PAPER)}")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Reproduce:
     """Run experiments of the paper and compare with its numbers. An interrupted run goes on."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME...")]
-    """Experiments, as `dmf list` shows them; `paper` stands for all."""
+    """Experiments, as `dmf list` shows them; `paper` stands for all of the paper."""
     seeds: tuple[int, ...] = SEEDS
     """Random seeds; all are trained side by side."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

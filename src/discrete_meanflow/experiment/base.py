@@ -66,6 +66,7 @@ class Experiment(ABC):
     where: str  # the table or figure of the paper
     promises: tuple[str, ...]  # the claims in words, for `dmf list`
     borrows_from: tuple[str, ...] = ()  # experiments that may have trained some of its cells
+    of_the_paper: bool = True  # whether `dmf reproduce paper` runs it
     one_seed: bool = False  # the paper reports a single seed: take the first
 
     @abstractmethod

@@ -5,6 +5,7 @@ from discrete_meanflow.experiment.base import Experiment
 from discrete_meanflow.experiment.boundary_ablation import BoundaryAblation
 from discrete_meanflow.experiment.chain_objectives import ChainObjectives
 from discrete_meanflow.experiment.demo import Demo
+from discrete_meanflow.experiment.estimators import Estimators
 from discrete_meanflow.experiment.exact_recovery import ExactRecovery
 from discrete_meanflow.experiment.hybrid_sweep import HybridSweep
 from discrete_meanflow.experiment.mean_rate import MeanRate
@@ -28,9 +29,11 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         TargetVariance,
         MultiStep,
         HybridSweep,
+        Estimators,
     )
 }
-ALL = "paper"  # stands for every experiment
+ALL = "paper"  # stands for every experiment of the paper
+PAPER = [name for name, experiment in EXPERIMENTS.items() if experiment.of_the_paper]
 
 
 def find(name: str) -> Experiment:
@@ -42,10 +45,10 @@ def find(name: str) -> Experiment:
 
 
 def expand(names: list[str]) -> list[str]:
-    """``paper`` becomes every experiment; doubles are dropped; unknown names are refused."""
+    """``paper`` becomes every experiment of it; doubles are dropped; unknown names refused."""
     if not names:
         raise InputError(f"name an experiment: {', '.join([*EXPERIMENTS, ALL])}")
-    wanted = [known for name in names for known in (EXPERIMENTS if name == ALL else [name])]
+    wanted = [known for name in names for known in (PAPER if name == ALL else [name])]
     for name in wanted:
         find(name)
     return list(dict.fromkeys(wanted))

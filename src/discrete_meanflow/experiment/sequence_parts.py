@@ -2,7 +2,7 @@
 
 import copy
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -19,13 +19,16 @@ from discrete_meanflow.objective import (
     KernelResidual,
     Objective,
     PosteriorRegression,
+    RaoBlackwell,
+    ResidualKL,
     Sampled,
     hybrid,
+    time_left,
 )
 from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import UniformGap
-from discrete_meanflow.training import Recipe, sequence_problem
+from discrete_meanflow.training import Problem, Recipe, sequence_problem
 
 SIZES = ((4, 8), (8, 16), (16, 32))
 LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
@@ -57,14 +60,23 @@ def iterations(data: Law) -> int:
     return 12_000 if size <= 64 else 15_000 if size <= 256 else 20_000
 
 
-def objective_of(name: str, process: SequenceProcess) -> Objective:
-    """``KR``, ``PR``, ``KCE`` or ``KR + 0.1 CE``."""
-    if name == "PR":
-        return PosteriorRegression()
-    if name == "KCE":
-        return KernelCE()
-    weight = float(name.split()[2]) if " + " in name else 0.0
-    return hybrid(KernelResidual(Sampled(process)), KernelCE(), weight)
+def _hybrid(weight: float) -> Callable[[SequenceProcess], Objective]:
+    return lambda process: hybrid(KernelResidual(Sampled(process)), KernelCE(), weight)
+
+
+OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
+    "KR": lambda process: KernelResidual(Sampled(process)),
+    "KR, 8 samples": lambda process: KernelResidual(Sampled(process, 8)),
+    "KR, Rao-Blackwell": lambda process: KernelResidual(RaoBlackwell(process)),
+    "KR, weighted": lambda process: KernelResidual(RaoBlackwell(process), weight=time_left),
+    "KR, KL form": lambda process: ResidualKL(),
+    "PR": lambda process: PosteriorRegression(),
+    "PR, batch 256": lambda process: PosteriorRegression(),
+    "KCE": lambda process: KernelCE(),
+    "KR + 0.1 CE": _hybrid(0.1),
+    "KR + 1 CE": _hybrid(1.0),
+    "KR + 10 CE": _hybrid(10.0),
+}
 
 
 def sequence_cell(configuration: str, objective: str, scale: Scale, end: float = 1.0) -> Cell:
@@ -72,22 +84,33 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
     data = law(configuration)
     problem = sequence_problem(
         data,
-        objective=lambda process: objective_of(objective, process),
+        objective=OBJECTIVES[objective],
         times=UniformGap(GAP, end),
-        single_time=objective == "PR",
+        single_time=objective.startswith("PR"),
     )
     recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        return {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
+        found = {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
+        if isinstance(problem.objective, ResidualKL):
+            found["clamped"] = [clamped(problem, problem.objective, k) for k in kernels]
+        return found
 
     def measure(kernel: Kernel, seed: int) -> Json:
         return {"exact_tv": exact_tv(kernel, configuration), **sampled(kernel, data, scale, seed)}
 
     name = f"{configuration}, {objective}" + (f", t <= {end:g}" if end < 1 else "")
     return Cell(name, problem, recipe, watch, measure)
+
+
+@torch.no_grad()
+def clamped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
+    """How often the clamp of the KL form acts, on a thousand fresh paths."""
+    device = next(kernel.parameters()).device
+    path = problem.paths((1000,), torch.Generator(device).manual_seed(0))
+    return objective.clamped(kernel, path).item()
 
 
 @torch.no_grad()

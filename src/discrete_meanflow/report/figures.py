@@ -27,6 +27,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "target-variance": sequence.target_variance,
     "multi-step": sequence.multi_step,
     "hybrid-sweep": sequence.hybrid_sweep,
+    "estimators": sequence.estimators,
 }
 
 

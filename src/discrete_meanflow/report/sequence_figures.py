@@ -153,6 +153,60 @@ def hybrid_sweep(results: Json) -> dict[str, Figure]:
     return {"hybrid-sweep": figure, "hybrid-steps": steps_of(results, ("KR", "KCE"))}
 
 
+# -- estimators ---------------------------------------------------------------------------
+
+ESTIMATORS = {
+    "KR": BLUE,
+    "KR, 8 samples": "#7fa6dd",
+    "KR, Rao-Blackwell": ORANGE,
+    "KR, weighted": "#b8860b",
+    "KR, KL form": RED,
+    "PR": GREEN,
+    "PR, batch 256": "#2d6a4f",
+    "KCE": GREY,
+}
+
+
+def estimators(results: Json) -> dict[str, Figure]:
+    names = list(results["facts"]["configurations"])
+    training, training_axes = _panels(len(names), columns=len(names), height=3)
+    steps, steps_axes = _panels(len(names), columns=len(names), height=3)
+    for left, right, name in zip(training_axes.flat, steps_axes.flat, names, strict=True):
+        for objective, colour in ESTIMATORS.items():
+            cell = f"{name}, {objective}"
+            curve = results["cells"][cell]["curve"]
+            left.semilogy(curve["at"], np.mean(curve["exact_tv"], 1), color=colour, label=objective)
+            tv = values(results, cell, "tv_many").mean(0)
+            right.loglog(STEPS, tv, "o-", ms=3, color=colour, label=objective)
+        right.axhline(
+            results["facts"]["configurations"][name]["floor_many"], color="k", ls="--", lw=0.8
+        )
+        right.set_xticks(STEPS, STEPS)
+        right.minorticks_off()
+        left.set_title(name)
+        right.set_title(name)
+    for figure, axes, label in (
+        (training, training_axes, "iteration: exact one-step TV"),
+        (steps, steps_axes, "steps: TV from many samples (dashed: floor)"),
+    ):
+        lines, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside lower center", ncols=4)
+        figure.suptitle(label, fontsize=9)
+    return {"training": training, "steps": steps, "target-variance": variance_against_t(results)}
+
+
+def variance_against_t(results: Json) -> Figure:
+    """Variance of each target from an all-mask start; the weighted one differs by (1 - r)^2."""
+    found = dict(results["facts"]["target_variance"])
+    t = found.pop("t")
+    figure, axis = plt.subplots(figsize=(4.6, 3))
+    for name, variance in found.items():
+        axis.semilogy(t, variance, "o-", ms=3, color=ESTIMATORS[name], label=name)
+    axis.set(title="variance of the target given x_r, r = 0", xlabel="t")
+    axis.legend()
+    return figure
+
+
 def _panels(
     count: int, rows: int = 1, columns: int | None = None, height: float = 2.3
 ) -> tuple[Figure, np.ndarray]:
