@@ -4,7 +4,7 @@
 
 Training: the kernel residual of the paper's Transformer under masking, on paths drawn
 beforehand. The baseline is what one writes first: one seed, ``torch.func.jvp``, AdamW,
-``clip_grad_norm_``, in the precision that PyTorch has by default. Reported per seed.
+``clip_grad_norm_``. Both in TensorFloat-32 on CUDA. Reported per seed.
 Sampling: 5,000 sequences in 1, 8 and 64 steps of the same kernel.
 """
 
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     device = given.device
+    torch.backends.cuda.matmul.allow_tf32 = True  # for the baseline; the trainer sets its own
     numbers: dict[str, float | int] = {"seeds": len(SEEDS), "batch": 256, "V": V, "D": D}
     steps = 3 if device == "cpu" else 100
     data = BigramChain.dirichlet(V, D)

@@ -58,11 +58,13 @@ def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-unt
 
     def block() -> None:
         for i in range(STEPS):
-            x, r, t, y, _ = tree_map(lambda a, i=i: a[i, 0], paths)
+            path = tree_map(lambda a, i=i: a[i, 0], paths)
             _, dK_dt = torch.func.jvp(
-                lambda t, x=x, r=r: kernel.probs(x, r, t), (t,), (torch.ones_like(t),)
+                lambda t, path=path: kernel.probs(path.x, path.r, t),
+                (path.t,),
+                (torch.ones_like(path.t),),
             )
-            loss = (dK_dt - columns[y[:, 0]]).square().sum(-1).mean()
+            loss = (dK_dt - columns[path.y[:, 0]]).square().sum(-1).mean()
             optimiser.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from discrete_meanflow import cli
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment import run as run_module
 from discrete_meanflow.experiment.base import Scale
@@ -153,6 +154,12 @@ def test_a_run_in_parts_is_the_run(tmp_path, monkeypatch, capsys):
         assert reproduce(part, lambda news: None) is None
     for found in (tmp_path / "there" / "parts").glob("*.json"):
         shutil.copy(found, tmp_path / "here" / "parts")
+    foreign = tmp_path / "here" / "parts" / "logit-normal_0__1_.json"
+    kept = foreign.read_text()
+    foreign.write_text(kept.replace('"batch": 256', '"batch": 128'))
+    with pytest.raises(InputError, match="other settings; delete it"):
+        reproduce(order(tmp_path / "here"), lambda news: None)
+    foreign.write_text(kept)
     trained = []
     merged = reproduce(order(tmp_path / "here"), trained.append)
     assert not trained
@@ -213,7 +220,8 @@ def test_ctrl_c_stops_the_workers_and_the_run_goes_on(early, tmp_path):
         (["reproduce"], "name an experiment"),
         (["reproduce", "mean-rate", "--seeds", "1", "1"], "distinct seeds"),
         (["reproduce", "mean-rate", "--seeds", "-4"], "whole number from 0"),
-        (["reproduce", "mean-rate", "--device", "cuda"], "no CUDA device"),
+        (["reproduce", "time-sampler-ablation", "--device", "cuda"], "no CUDA device"),
+        (["reproduce", "paper", "--only", "nowhere"], "no cell of exact-recovery"),
         (["reproduce", "mean-rate", "--out", "/proc/nowhere/x"], "cannot write to"),
         (["reproduce", "mean-rate", "--jobs", "0"], "--jobs: needs at least 1"),
         (["reproduce", "mean-rate", "--device", "tpu"], "invalid choice"),

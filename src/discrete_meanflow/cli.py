@@ -59,7 +59,7 @@ class Reproduce:
         from discrete_meanflow.experiment import catalog
         from discrete_meanflow.experiment.run import run_folder
 
-        names = catalog.expand(list(self.names))
+        names = catalog.holding(catalog.expand(list(self.names)), self.only, self.scale)
         several = len(names) > 1
         made = [_reproduce(name, run_folder(self.out, name, several), self) for name in names]
         runs = [results for results in made if results is not None]

@@ -59,6 +59,14 @@ def test_the_published_laws_have_not_changed():
 FIRST = [0.07617485999120352, 9.240845924160295e-14, 0.8770560687186483, 0.04676907129005559]
 
 
+def test_other_numbers_have_another_name():
+    """A resumed run is checked against the description of its data."""
+    a, b = (TokenArray(torch.tensor([[0, k]]), 3) for k in (1, 2))
+    assert repr(a) != repr(b)
+    a, b = (IndependentCategorical(torch.tensor([[p, 1 - p]])) for p in (0.5, 0.25))
+    assert repr(a) != repr(b)
+
+
 def test_token_arrays_are_drawn_from_with_replacement():
     data = TokenArray(torch.tensor([[0, 1], [2, 2]]), 3)
     x = data.sample((5000,), seeded())
@@ -82,6 +90,13 @@ def test_token_arrays_are_drawn_from_with_replacement():
         (lambda: BigramChain.dirichlet(4, 0), "at least one position"),
         (lambda: IndependentCategorical(torch.tensor([[0.5, 0.6]])), "sum to 1"),
         (lambda: IndependentCategorical.dirichlet(4, 8, -1.0), "concentration"),
+        (lambda: IndependentCategorical.dirichlet(4, 8, float("inf")), "concentration"),
+        (lambda: IndependentCategorical.dirichlet(4, -1), "at least one position"),
+        (lambda: BigramChain.dirichlet(0, 4), "at least 2 symbols"),
+        (lambda: IndependentCategorical(torch.tensor([0.5, 0.5])), "needs 2 axes"),
+        (lambda: IndependentCategorical(torch.tensor([[torch.nan, 1.0]])), "sum to 1"),
+        (lambda: BigramChain(torch.tensor([0.5, 0.5]), torch.eye(3), 4), "as many rows"),
+        (lambda: TokenArray([[0, 1], [1]], 3), "cannot read tokens"),
     ],
 )
 def test_bad_data_is_refused(make, message):

@@ -11,6 +11,7 @@ from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.objective import finite_difference, forward_mode
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Linear
+from discrete_meanflow.simplex import delta
 from problems import kernels, seeded
 from statistics_of_draws import passes_chi_square
 
@@ -101,7 +102,45 @@ def test_sequences_are_drawn_position_by_position_given_all(steps):
     y = sampler.sample(torch.full((N, D), 2), seeded())
     code = (y * torch.tensor([9, 3, 1])).sum(-1)
     assert passes_chi_square(code, sequences(kernel, sampler.grid, [2] * D))
-    assert (y < 2).all() == (y.max() < 2)
+
+
+def test_clamped_positions_stay_and_the_others_follow_them():
+    kernel = sequence_kernel()
+    x = torch.full((N, 3), 2)
+    x[:, 0] = torch.arange(N) % 2
+    clamped = torch.zeros(N, 3, dtype=torch.bool)
+    clamped[:, 0] = True
+    y = KernelSampler(kernel).sample(x, seeded(), clamped)
+    assert torch.equal(y[:, 0], x[:, 0])
+    times = torch.zeros(2, 3, dtype=torch.float64)
+    times[:, 0] = 1
+    laws = kernel.probs(x[:2], times, torch.ones_like(times)).detach()
+    for first in (0, 1):
+        assert passes_chi_square(y[x[:, 0] == first, 1], laws[first, 1])
+
+
+class Concatenating(MLP):
+    """A network that does not broadcast its times."""
+
+    def forward(self, x, r, t):
+        features = [delta(x, self.states, t.dtype), self.embed(r), self.embed(t)]
+        return self.layers(torch.cat(features, -1))
+
+
+def test_any_network_can_be_sampled_from():
+    kernel = BoundaryKernel(Concatenating(4, 16, 3), Linear())
+    assert KernelSampler.steps(kernel, 2).sample(torch.zeros(7, dtype=torch.long), seeded()).shape
+
+
+def test_start_states_the_kernel_does_not_have_are_refused():
+    sampler = KernelSampler(sequence_kernel())
+    for x, message in (
+        (torch.full((5, 3), 3), "start state 3 is none of the kernel's 3"),
+        (torch.full((5, 2), 2), "sequences must have length 3"),
+        (torch.full((5, 1), 2), "sequences must have length 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            sampler.sample(x, seeded())
 
 
 def test_a_clamped_position_does_not_move_and_is_seen():

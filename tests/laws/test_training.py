@@ -8,8 +8,8 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, UnconstrainedKernel
-from discrete_meanflow.metric import kernel_error, time_grid, total_variation
+from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
+from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
 from discrete_meanflow.network import MLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
@@ -28,9 +28,10 @@ from discrete_meanflow.objective import (
     time_left,
 )
 from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Structured, Uniform
+from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential, Linear
 from discrete_meanflow.times import UniformGap
-from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
+from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint, sequence_problem
 from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training import trainer as trainer_module
 from discrete_meanflow.training.trace import can_compile, compiled, trace
@@ -79,6 +80,8 @@ LAW = BigramChain.dirichlet(3, 4, 1.0)
 
 def small_transformer(process, single_time=False):
     network = Transformer(process.states, process.length, 16, 1, 2, 16, 8)
+    if isinstance(process, Structured):
+        return BridgeKernel(network, process)
     return BoundaryKernel(
         SingleTime(network) if single_time else network, Linear(), getattr(process, "token", None)
     )
@@ -297,6 +300,59 @@ def test_parts_that_do_not_fit_are_refused():
         )
     with pytest.raises(InputError, match="built on another process"):
         problem(lambda p: KernelResidual(Sampled(ChainProcess(RING))))
+
+
+def test_kernels_of_another_process_are_refused():
+    masking, other = Masking(LAW), Structured(LAW, chains.ring(3))
+    network = Transformer(4, 4, 16, 1, 2, 16, 8)
+    with pytest.raises(InputError, match="mask is 1, the process's noise 3"):
+        Problem(masking, UniformGap(), lambda: BoundaryKernel(network, Linear(), 1), KernelCE())
+    with pytest.raises(InputError, match="belongs to another process"):
+        Problem(masking, UniformGap(), lambda: BridgeKernel(network, other), KernelCE())
+
+
+@pytest.mark.parametrize("kind", [Masking, Uniform, lambda d: Structured(d, chains.ring(3))])
+def test_one_step_and_several_from_any_source(kind):
+    """Trained for a moment from its own noise, each process generates what it was shown."""
+    p = sequence_problem(LAW, process=kind)
+    problem = Problem(p.process, p.times, lambda: small_transformer(p.process), KernelCE())
+    trainer = Trainer(problem, Recipe(300, batch=64, learning_rate=5e-3), [1])
+    finish(trainer)
+    kernel, g = trainer.kernels()[0], seeded()
+    for steps in (1, 4):
+        y = KernelSampler.steps(kernel, steps).sample(p.process.source((4000, 4), g), g)
+        assert marginal_tv(y, LAW, p.process.states) < 0.08
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.add(torch.zeros(3), x, alpha=2),
+        lambda x: _diagonal(x),
+        lambda x: torch.zeros(3) + x * torch.zeros(3),
+    ],
+)
+def test_zeros_that_are_none_are_kept(f):
+    x = torch.arange(3.0)
+    assert torch.equal(trace(lambda x: f(x), x)(x), f(x))
+
+
+def _diagonal(x):
+    z = torch.zeros(3, 3)
+    z.diagonal().add_(x)
+    return z + torch.ones(3, 3)
+
+
+def test_products_of_split_products_are_split(monkeypatch):
+    monkeypatch.setattr(trace_module, "LONG_SUM", 16)
+    monkeypatch.setattr(trace_module, "PIECE", 8)
+    a, b, c = torch.rand(2, 4, 16), torch.rand(2, 16, 32), torch.rand(2, 32, 4)
+
+    def f(a, b, c):
+        return torch.bmm(torch.bmm(a, b), c)
+
+    split = trace_module.split_long_sums(trace(f, a, b, c))
+    assert torch.allclose(split(a, b, c), f(a, b, c))
 
 
 def test_training_recovers_a_kernel():

@@ -27,7 +27,7 @@ def independent(*generators: ConstantGenerator) -> ConstantGenerator:
 def factorised(K: Matrix, sizes: tuple[int, ...]) -> Matrix:
     """The product of a joint kernel's per-position marginals, for each start state.
 
-    ``prod_d P(y_d | x)``: what a factorised kernel makes of K at best. K is ``(n, n)`` with
+    ``prod_d P(y_d | x)``: a factorised kernel with every marginal right. K is ``(n, n)`` with
     ``n = prod(sizes)``, indexed [y, x].
     """
     states = math.prod(sizes)

@@ -1,3 +1,4 @@
+import hashlib
 from abc import ABC, abstractmethod
 
 import numpy
@@ -42,15 +43,27 @@ class Law(Sequences):
 
 def dirichlet_laws(vocabulary: int, rows: int, concentration: float, seed: int) -> Tensor:
     """``rows`` laws from ``numpy.random.default_rng(seed).dirichlet``: shape ``(rows, V)``."""
-    if not concentration > 0:
+    if not 0 < concentration < float("inf"):
         raise InputError(f"data: the Dirichlet concentration must be > 0, got {concentration:g}")
+    if vocabulary < 2 or rows < 1:
+        raise InputError(
+            f"data: needs at least 2 symbols and at least one position, got {vocabulary} and {rows}"
+        )
     rng = numpy.random.default_rng(seed)
     return torch.from_numpy(rng.dirichlet([concentration] * vocabulary, rows))
 
 
-def check_laws(p: Tensor, what: str) -> Tensor:
-    """Laws in the last axis, as float64."""
+def check_laws(p: Tensor, what: str, dims: int) -> Tensor:
+    """Laws in the last axis, as float64, in an array of ``dims`` axes."""
     p = torch.as_tensor(p, dtype=torch.float64)
-    if p.numel() and (bool((p < 0).any()) or bool(((p.sum(-1) - 1).abs() > 1e-9).any())):
+    if p.dim() != dims:
+        raise InputError(f"{what}: needs {dims} axes, the last over symbols, got {tuple(p.shape)}")
+    if not bool(((p >= 0).all(-1) & ((p.sum(-1) - 1).abs() <= 1e-9)).all()):
         raise InputError(f"{what}: probabilities must be >= 0 and sum to 1")
     return p
+
+
+def digest(*tensors: Tensor) -> str:
+    """A few letters that tell one set of numbers from another."""
+    content = b"".join(t.cpu().contiguous().numpy().tobytes() for t in tensors)
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,7 +1,8 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws, dirichlet_laws
+from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
 
@@ -14,10 +15,14 @@ class BigramChain(Law):
 
     def __init__(self, initial: Tensor, rows: Tensor, length: int) -> None:
         """initial: ``(V,)``. rows: ``(V, V)``, the law of the next symbol in each row."""
-        super().__init__(rows.shape[-1], length)
-        self.register_buffer("initial", check_laws(initial, "bigram, first symbol"), False)
-        self.register_buffer("rows", check_laws(rows, "bigram, next symbol"), False)
-        self.made = ""
+        initial = check_laws(initial, "bigram, first symbol", 1)
+        rows = check_laws(rows, "bigram, next symbol", 2)
+        super().__init__(len(initial), length)
+        if rows.shape != (len(initial), len(initial)):
+            raise InputError(f"bigram: {len(initial)} symbols need as many rows and columns")
+        self.register_buffer("initial", initial, persistent=False)
+        self.register_buffer("rows", rows, persistent=False)
+        self.made = f"digest={digest(initial, rows)}"
 
     @classmethod
     def dirichlet(

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws, dirichlet_laws
+from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
 
@@ -13,10 +13,10 @@ class IndependentCategorical(Law):
 
     def __init__(self, probs: Tensor) -> None:
         """probs: shape ``(D, V)``."""
-        probs = check_laws(probs, "independent categorical")
+        probs = check_laws(probs, "independent categorical", 2)
         super().__init__(probs.shape[-1], probs.shape[0])
         self.register_buffer("probs", probs, persistent=False)
-        self.made = ""
+        self.made = f"digest={digest(probs)}"
 
     @classmethod
     def dirichlet(

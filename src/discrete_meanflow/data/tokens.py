@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Sequences
+from discrete_meanflow.data.base import Sequences, digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -12,7 +12,10 @@ class TokenArray(Sequences):
     tokens: Tensor
 
     def __init__(self, tokens: Tensor, vocabulary: int) -> None:
-        tokens = torch.as_tensor(tokens)
+        try:
+            tokens = torch.as_tensor(tokens)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise InputError(f"data: cannot read tokens as an array ({error})") from None
         if tokens.dim() != 2:
             raise InputError(f"data: needs shape (records, length), got {tuple(tokens.shape)}")
         super().__init__(vocabulary, tokens.shape[1])
@@ -39,5 +42,7 @@ class TokenArray(Sequences):
         return self.tokens[pick]
 
     def extra_repr(self) -> str:
-        n = len(self.tokens)
-        return f"records={n}, vocabulary={self.vocabulary}, length={self.length}"
+        return (
+            f"records={len(self.tokens)}, vocabulary={self.vocabulary}, length={self.length}, "
+            f"digest={digest(self.tokens)}"
+        )

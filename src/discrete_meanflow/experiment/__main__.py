@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _run(given: argparse.Namespace) -> None:
-    names = catalog.expand(given.names)
+    names = catalog.holding(catalog.expand(given.names), given.only, given.scale)
     for name in names:
         folder = run_folder(given.out, name, len(names) > 1)
         device = choose_device(given.device)

@@ -1,7 +1,7 @@
 """All experiments by name."""
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.experiment.base import Experiment
+from discrete_meanflow.experiment.base import Experiment, Scale
 from discrete_meanflow.experiment.boundary_ablation import BoundaryAblation
 from discrete_meanflow.experiment.chain_objectives import ChainObjectives
 from discrete_meanflow.experiment.demo import Demo
@@ -52,3 +52,13 @@ def expand(names: list[str]) -> list[str]:
     for name in wanted:
         find(name)
     return list(dict.fromkeys(wanted))
+
+
+def holding(names: list[str], text: str, scale: str) -> list[str]:
+    """Of several experiments, those with a cell whose name holds the text; of one, itself."""
+    if not text or len(names) == 1:
+        return names
+    found = [n for n in names if any(text in c.name for c in find(n).cells(Scale(scale)))]
+    if not found:
+        raise InputError(f"--only: no cell of {', '.join(names)} holds '{text}'")
+    return found

@@ -4,7 +4,6 @@ import torch
 
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
 from discrete_meanflow.experiment.sequence_parts import (
-    GAP,
     OBJECTIVES,
     STEPS,
     configurations,
@@ -12,10 +11,10 @@ from discrete_meanflow.experiment.sequence_parts import (
     mean,
     sequence_cell,
     sequence_facts,
+    times_of,
 )
 from discrete_meanflow.objective import Estimator, RaoBlackwell, Sampled
 from discrete_meanflow.process import Masking, PathSample
-from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import sequence_problem
 
 ESTIMATORS = ("KR", "KR, 8 samples", "KR, Rao-Blackwell", "KR, weighted", "KR, KL form")
@@ -175,7 +174,7 @@ def gradient_noise(minibatches: int) -> Json:
         problem = sequence_problem(
             law("independent (4, 8)"),
             objective=OBJECTIVES[name],
-            times=UniformGap(GAP),
+            times=times_of(name),
             single_time=name == "PR",
         )
         kernel, g = problem.build(0), torch.Generator().manual_seed(0)

@@ -33,6 +33,7 @@ from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.training import Trainer, checkpoint
+from discrete_meanflow.training.trainer import EXCLUSIVE
 
 CURVE_POINTS = 50
 CUDA_JOBS = 4  # cells trained abreast on one GPU
@@ -89,11 +90,9 @@ class Order:
 
 
 def choose_device(device: str) -> str:
-    """``auto`` is CUDA where there is one; a device that is not there is an error."""
+    """``auto`` is CUDA where there is one. Whether the device is there is seen when it is used."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: no CUDA device here; use --device cpu")
     if device not in ("cpu", "cuda"):
         raise InputError(f"--device must be auto, cpu or cuda, got '{device}'")
     return device
@@ -114,6 +113,9 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     if experiment.one_seed:
         order = replace(order, seeds=order.seeds[:1])
     cells = experiment.cells(order.scale)
+    if order.only and not any(order.only in cell.name for cell in cells):
+        names = "; ".join(cell.name for cell in cells) or "it trains nothing"
+        raise InputError(f"--only: no cell of {order.experiment} holds '{order.only}': {names}")
     settings = _settings(order, cells)
     _claim_folder(order, settings)
     finished = order.out / "results.json"
@@ -122,9 +124,8 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     for cell in cells:
         _borrow(order, cell, experiment.borrows_from)
     pending = [c for c in order.unfinished(cells) if order.only in c.name]
-    if order.only and not any(order.only in cell.name for cell in cells):
-        names = "; ".join(cell.name for cell in cells)
-        raise InputError(f"--only: no cell of {order.experiment} holds '{order.only}': {names}")
+    if pending and order.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: no CUDA device here; use --device cpu")
     # Threads follow from all cells, not from those left: a resumed cell must round as before.
     cores = os.cpu_count() or 1
     jobs = max(1, min(order.jobs or cores, len(cells)))
@@ -138,30 +139,39 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
             with stop_signals() as stopped:
                 for cell in pending:
                     run_cell(order, cell, watch, stopped)
-    if order.unfinished(cells):
-        return None
-    parts = {cell.name: read_json(order.part(cell.name, ".json")) for cell in cells}
-    for part in parts.values():
-        part.pop("settings", None)  # they stand in the record's own settings
-    results = assemble(experiment, order, settings, parts, wall_seconds())
+        if order.unfinished(cells):
+            return None
+        parts = {cell.name: _read_part(order, cell) for cell in cells}
+        results = assemble(experiment, order, settings, parts)
+        results["wall_seconds"] = round(wall_seconds(), 1)
     write_json(finished, results)
     return results
 
 
-def assemble(
-    experiment: Experiment, order: Order, settings: Json, parts: Json, wall_seconds: float
-) -> Json:
+def _read_part(order: Order, cell: Cell) -> Json:
+    """The measurements of a cell, which may have been made elsewhere: they must be of this run."""
+    path = order.part(cell.name, ".json")
+    part = read_json(path)
+    if part.pop("settings", None) != _cell_settings(order, cell):
+        raise InputError(f"{path} was made with other settings; delete it to run that part again")
+    return part
+
+
+def assemble(experiment: Experiment, order: Order, settings: Json, parts: Json) -> Json:
     """The JSON of a run: settings, raw measurements, and the claims computed from them."""
     facts = experiment.facts(order.scale)
+    # Where each part was trained; an experiment that trains nothing ran here.
+    made = [(part.pop("device"), part.pop("versions")) for part in parts.values()]
+    made = made or [(device_name("cpu"), versions())]
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "where": experiment.where,
         "command": order.command,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "device": device_name(order.device),
-        "versions": versions(),
-        "wall_seconds": round(wall_seconds, 1),
+        "of_the_paper": experiment.of_the_paper,
+        "device": "; ".join(sorted({device for device, _ in made})),
+        "versions": made[0][1],
         "training_seconds": round(sum(part["seconds"] for part in parts.values()), 1),
         "seeds": list(order.seeds),
         "scale": order.scale.value,
@@ -215,12 +225,16 @@ def run_cell(
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
+    with EXCLUSIVE:  # no other cell changes the precision of products meanwhile
+        measurements = [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels]
     part = {
         "settings": settings,
+        "device": device_name(order.device),
+        "versions": versions(),
         "iterations": cell.recipe.iterations,
         "seconds": trainer.seconds,
         "curve": curve,
-        "measurements": [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels],
+        "measurements": measurements,
     }
     write_json(order.part(cell.name, ".json"), rounded(part))
 
@@ -236,11 +250,9 @@ def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
         if ours.exists() or not theirs.exists():
             continue
         part = read_json(theirs)
-        seeds = part["settings"]["seeds"]
-        wanted = _cell_settings(order, cell)
-        if part["settings"] | {"seeds": wanted["seeds"]} != wanted or not set(order.seeds) <= set(
-            seeds
-        ):
+        found, wanted = part.get("settings", {}), _cell_settings(order, cell)
+        seeds = found.get("seeds", [])
+        if found | {"seeds": wanted["seeds"]} != wanted or not set(order.seeds) <= set(seeds):
             continue
         picked = [seeds.index(seed) for seed in order.seeds]
         curve = part["curve"]

@@ -15,17 +15,23 @@ class BridgeKernel(DestinationKernel):
     construction, since the bridge holds it.
     """
 
-    def __init__(self, network: nn.Module, process: SequenceProcess) -> None:
-        super().__init__(network)
-        # Not a submodule: its buffers belong to the process, which the trainer moves.
+    def __init__(
+        self, network: nn.Module, process: SequenceProcess, mask: int | None = None
+    ) -> None:
+        super().__init__(network, mask)
+        # Not a submodule: its buffers belong to the problem's process, which the trainer moves.
         self._process = (process,)
 
+    @property
+    def process(self) -> SequenceProcess:
+        return self._process[0]
+
     def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
-        return self._process[0].bridge(x, q, r, t)
+        return self.process.bridge(x, q, r, t)
 
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         law = self.law(x, logits.double(), r.double(), t.double())
         return categorical(law, g)
 
     def extra_repr(self) -> str:
-        return f"process={self._process[0]}"
+        return f"process={self.process}, mask={self.mask}"

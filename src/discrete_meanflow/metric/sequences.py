@@ -1,6 +1,5 @@
 """How far generated sequences are from a known law: position by position, and in pairs."""
 
-import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -48,7 +47,7 @@ def marginal_cross_entropy(y: State, law: Law, states: int) -> float:
 
 
 def product_pair_tv(law: Law) -> float:
-    """The pair TV of the product of the true marginals: the best a factorised step can do."""
+    """The pair TV of the product of the true marginals, all that a factorised step can learn."""
     p = law.marginals().cpu()
     product: Tensor = p[:-1, :, None] * p[1:, None, :]
     gap = (product - law.pair_marginals().cpu()).abs().sum((-1, -2)) / 2
@@ -57,4 +56,4 @@ def product_pair_tv(law: Law) -> float:
 
 def share_of(y: State, state: int) -> float:
     """How much of the sequences is one state, such as the mask."""
-    return (y == torch.as_tensor(state, device=y.device)).double().mean().item()
+    return (y == state).double().mean().item()

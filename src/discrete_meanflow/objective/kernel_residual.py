@@ -13,8 +13,8 @@ from discrete_meanflow.types import Times
 class KernelResidual(Objective):
     """``E w(r, t)^2 sum_y ( d/dt K_theta(y, x_r, r, t) - g(y) )^2``, g from an estimator.
 
-    Together with the boundary condition, a zero residual is the forward equation, whose only
-    solution is the reference kernel; a positive weight w leaves that as it is.
+    Together with the boundary condition, a zero residual at all r <= t is the forward equation,
+    whose only solution is the reference kernel; a positive weight w leaves that as it is.
     """
 
     def __init__(

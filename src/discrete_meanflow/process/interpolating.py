@@ -1,5 +1,3 @@
-from abc import abstractmethod
-
 import torch
 
 from discrete_meanflow.data import Sequences
@@ -18,9 +16,6 @@ class Interpolating(SequenceProcess):
     Bridge: ``(1 - alpha) delta_x + alpha q`` with ``alpha = (t - r)/(1 - r)``. Conditional
     generator: ``u_t(y, x | x1) = (delta_{x1}(y) - delta_x(y)) / (1 - t)``.
     """
-
-    @abstractmethod
-    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State: ...
 
     def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
         level = torch.rand(x1.shape, dtype=torch.float64, device=x1.device, generator=g)
@@ -43,8 +38,17 @@ class Interpolating(SequenceProcess):
         return (delta(x1, self.states, t.dtype) - delta(y, self.states, t.dtype)) / rest
 
 
-class Absorbing(Interpolating):
-    """Noise is one symbol, ``token``, which the alphabet already has."""
+class OneSymbol(Interpolating):
+    """Noise is one symbol, ``token``: all positions start from it."""
+
+    token: int
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+        return torch.full(shape, self.token, device=g.device)
+
+
+class Absorbing(OneSymbol):
+    """Noise is a symbol that the alphabet already has."""
 
     def __init__(self, data: Sequences, token: int) -> None:
         if not 0 <= token < data.vocabulary:
@@ -55,22 +59,16 @@ class Absorbing(Interpolating):
         super().__init__(data, data.vocabulary)
         self.token = token
 
-    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
-        return torch.full(shape, self.token, device=g.device)
-
     def extra_repr(self) -> str:
         return f"token={self.token}"
 
 
-class Masking(Interpolating):
+class Masking(OneSymbol):
     """Noise is one symbol more, the mask: state V of the V + 1 states."""
 
     def __init__(self, data: Sequences) -> None:
         super().__init__(data, data.vocabulary + 1)
         self.token = data.vocabulary
-
-    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
-        return torch.full(shape, self.token, device=g.device)
 
 
 class Uniform(Interpolating):

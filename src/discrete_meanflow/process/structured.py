@@ -11,7 +11,6 @@ from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.types import Matrix, Probs, State, Times
 
 WORST_CONDITION = 1e6
-NEVER = 1e-12  # a probability that cannot be told from rounding
 
 
 class Structured(SequenceProcess):
@@ -41,18 +40,24 @@ class Structured(SequenceProcess):
         super().__init__(data, noise.states)
         self.noise = noise
         values, right = torch.linalg.eig(noise.matrix)
-        if float(torch.linalg.cond(right)) > WORST_CONDITION:
-            raise InputError("structured noise: the generator cannot be diagonalised")
+        condition = float(torch.linalg.cond(right))
+        if not condition < WORST_CONDITION:
+            raise InputError(
+                f"structured noise: the generator cannot be diagonalised (condition number "
+                f"{condition:.1e}); take fewer states or rates that differ less"
+            )
+        self.never = 1e-15 * max(1e3, condition)  # a probability lost in rounding
         # Rounding leaves the zero eigenvalue at 1e-16; a power 0^(1e-16) would still be 0.
-        values = torch.where(values.abs() < 1e-10, torch.zeros_like(values), values)
+        zero = values.abs() < 1e-10 * noise.max_rate
+        values = torch.where(zero, torch.zeros_like(values), values)
         if int((values == 0).sum()) != 1:
             raise InputError("structured noise: every symbol must lead to one stationary law")
         self.register_buffer("rate_matrix", noise.matrix, persistent=False)
         self.register_buffer("eigenvalues", values, persistent=False)
         self.register_buffer("right", right, persistent=False)
         self.register_buffer("left", torch.linalg.inv(right), persistent=False)
-        zero = torch.zeros((), dtype=torch.float64)
-        self.register_buffer("stationary", self.noising(zero, zero + 1)[:, 0], persistent=False)
+        start = torch.zeros((), dtype=torch.float64)
+        self.register_buffer("stationary", self.noising(start, start + 1)[:, 0], persistent=False)
 
     def noising(self, r: Times, t: Times) -> Matrix:
         """``N_{t,r}[x, y] = P(x_r = x | x_t = y)``: shape ``(*batch, n, n)``, dtype of t."""
@@ -61,10 +66,13 @@ class Structured(SequenceProcess):
         log = torch.where(begun, share, 1.0).log()[..., None]
         forever = (self.eigenvalues == 0).to(self.eigenvalues.dtype)
         powers = torch.where(begun[..., None], torch.exp(-self.eigenvalues * log), forever)
-        N = ((self.right * powers[..., None, :]) @ self.left).real.clamp(min=0)
-        N = N / N.sum(-2, keepdim=True)
-        still = (share == 1)[..., None, None]  # the boundary, without the rounding of the powers
-        return torch.where(still, torch.eye(self.states, device=t.device), N).to(t.dtype)
+        N = ((self.right * powers[..., None, :]) @ self.left).real
+        # Rounding is taken off the value and not off the slope: no entry is negative, and the
+        # boundary is the identity.
+        still = (share == 1)[..., None, None]
+        clean = N.clamp(min=0) / N.clamp(min=0).sum(-2, keepdim=True)
+        clean = torch.where(still, torch.eye(self.states, dtype=N.dtype, device=N.device), clean)
+        return (N + (clean - N).detach()).to(t.dtype)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         return categorical(self.stationary, g, math.prod(shape)).view(shape)
@@ -78,7 +86,7 @@ class Structured(SequenceProcess):
         N_rt, N_t, N_r = self.noising(r, t), self.noising(t, one), self.noising(r, one)
         ahead, past = _rows(N_rt, x), _rows(N_r, x)  # (*batch, D, n), in y and in x1
         # An x1 from which x cannot come has no bridge: there the state stays.
-        possible = past > NEVER
+        possible = past > self.never
         weight = torch.where(possible, q / torch.where(possible, past, 1.0), 0.0)
         moved = ahead * (N_t @ weight[..., None])[..., 0]
         stay = torch.where(possible, 0.0, q).sum(-1, keepdim=True)
@@ -88,7 +96,7 @@ class Structured(SequenceProcess):
         # At t = 1 the rate towards x1 is infinite, as in Interpolating.
         t = t.clamp(max=1 - 2**-24).expand(y.shape)
         N = _columns(self.noising(t, torch.ones_like(t)), x1)  # N_{1,t}[., x1]
-        here = N.gather(-1, y[..., None]).clamp(min=NEVER)
+        here = N.gather(-1, y[..., None]).clamp(min=self.never)
         out = self.rate_matrix.to(t.dtype)[y] / t[..., None] * N / here  # Q[y, .]: into y
         out = out * (1 - delta(y, self.states, t.dtype))
         return out - delta(y, self.states, t.dtype) * out.sum(-1, keepdim=True)

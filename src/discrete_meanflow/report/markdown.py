@@ -47,7 +47,8 @@ def headline_table(runs: dict[str, Json]) -> str:
                     f"| {name} | {claim['text']} | {number(claim['paper'])} "
                     f"| {number(claim['ours'])} | {holds} |"
                 )
-    wall = sum(run["wall_seconds"] for run in runs.values())
+    paper = [run for run in runs.values() if run.get("of_the_paper", True)]
+    wall = sum(run["wall_seconds"] for run in paper)
     made = {
         f"{run['device']}, torch {run['versions']['torch']}, seeds "
         f"{', '.join(map(str, run['seeds']))}, {run['date']}"
@@ -119,8 +120,10 @@ def readme_text(text: str, results: Path) -> str:
 def with_section(text: str, name: str, section: str) -> str:
     """Replace what stands between the two marks of a section."""
     begin, end = f"<!-- {name}: made from results/ by `make docs` -->", f"<!-- end of {name} -->"
-    head, _, rest = text.partition(begin)
-    _, _, tail = rest.partition(end)
+    head, found, rest = text.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the text has no place for '{name}': it needs {begin} and {end}")
     return f"{head}{begin}\n{section}\n{end}{tail}"
 
 

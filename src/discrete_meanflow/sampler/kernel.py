@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
@@ -31,14 +32,31 @@ class KernelSampler:
         return cls(kernel, [i / k for i in range(k)] + [1.0])
 
     @torch.no_grad()
-    def sample(self, x: State, g: torch.Generator) -> State:
-        """Carry the states x from the first time of the grid to the last."""
-        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
-            raise InputError("sampler: start states must be whole numbers from 0")
+    def sample(self, x: State, g: torch.Generator, clamped: Tensor | None = None) -> State:
+        """Carry the states x from the first time of the grid to the last.
+
+        Positions that are ``clamped`` (of the shape of x) have r = t = 1: they stay, and the
+        others are drawn given them.
+        """
+        self._check(x)
         dtype = next(self.kernel.parameters()).dtype
         for r, t in zip(self.grid, self.grid[1:], strict=False):
-            r_x, t_x = (
-                torch.full([1] * x.dim(), s, dtype=dtype, device=x.device) for s in (r, t)
-            )  # times broadcast against the states
+            r_x, t_x = (torch.full(x.shape, s, dtype=dtype, device=x.device) for s in (r, t))
+            if clamped is not None:
+                r_x, t_x = r_x.masked_fill(clamped, 1), t_x.masked_fill(clamped, 1)
             x = self.kernel.transport(x, self.kernel(x, r_x, t_x), r_x, t_x, g)
         return x
+
+    def _check(self, x: State) -> None:
+        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
+            raise InputError("sampler: start states must be whole numbers from 0")
+        for module in self.kernel.network.modules():
+            states, length = (getattr(module, what, None) for what in ("states", "length"))
+            if isinstance(states, int) and x.numel() and int(x.max()) >= states:
+                raise InputError(
+                    f"sampler: start state {int(x.max())} is none of the kernel's {states}"
+                )
+            if isinstance(length, int) and x.shape[-1:] != (length,):
+                raise InputError(
+                    f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
+                )

@@ -30,10 +30,16 @@ class Problem:
         others = [m for m in self.objective.modules() if isinstance(m, Process)]
         if any(other is not self.process for other in others):
             raise InputError("problem: the objective was built on another process")
-        for module in self.build(0).network.modules():
+        kernel = self.build(0)
+        if getattr(kernel, "process", self.process) is not self.process:
+            raise InputError("problem: the kernel's bridge belongs to another process")
+        mask, token = getattr(kernel, "mask", None), getattr(self.process, "token", None)
+        if mask is not None and mask != token:
+            raise InputError(f"problem: the kernel's mask is {mask}, the process's noise {token}")
+        for module in kernel.network.modules():
             for what in ("states", "length"):
                 ours, theirs = getattr(module, what, None), getattr(self.process, what, None)
-                if isinstance(ours, int) and ours != theirs:
+                if isinstance(ours, int) and theirs is not None and ours != theirs:
                     raise InputError(
                         f"problem: the network has {what} {ours}, the process {theirs}"
                     )

@@ -77,7 +77,7 @@ def fold_zeros(module: GraphModule) -> GraphModule:
             or (node.target is aten.add.Tensor and len(known) == 2 and all(known))
         ):
             zeros.add(node)
-        elif node.target is aten.add.Tensor and len(known) == 2 and any(known):
+        elif _plain_sum(node) and len(known) == 2 and any(known):
             other = inputs[known.index(False)]
             if _layout(other) == _layout(node):  # else the zero broadcasts or converts it
                 node.replace_all_uses_with(other)
@@ -111,6 +111,7 @@ def split_long_sums(module: GraphModule) -> GraphModule:
                 aten.reshape.default, (product, [batch, pieces, rows, columns])
             )
             total = graph.call_function(aten.sum.dim_IntList, (product, [1]))
+            total.meta = dict(node.meta)
         node.replace_all_uses_with(total)
     graph.eliminate_dead_code()
     module.recompile()
@@ -127,12 +128,22 @@ def _written(module: GraphModule) -> set[Node]:
             source = found.pop()
             if source not in written:
                 written.add(source)
-                found += source.all_input_nodes[:1] if source.target in LINEAR else []
+                found += source.all_input_nodes[:1] if _is_view(source) else []
     # Other views of the same memory see what was written, too.
     for node in module.graph.nodes:
-        if node.target in LINEAR and written.intersection(node.all_input_nodes[:1]):
+        if _is_view(node) and written.intersection(node.all_input_nodes[:1]):
             written.add(node)
     return written
+
+
+def _plain_sum(node: Node) -> bool:
+    return node.target is aten.add.Tensor and not node.kwargs.get("alpha")
+
+
+def _is_view(node: Node) -> bool:
+    """Whether the result may share the memory of the first input."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(r.alias_info is not None for r in schema.returns)
 
 
 def _layout(node: Node) -> tuple[torch.Size, torch.dtype]:

@@ -27,7 +27,7 @@ from discrete_meanflow.training.trace import (
 # Positions per seed from which a step fills a CPU by itself: stacked seeds would only share
 # its cores unevenly.
 LARGE_STEP = 2048
-TRACING = threading.Lock()  # trainers in threads trace and capture one at a time
+EXCLUSIVE = threading.Lock()  # trainers in threads trace and capture one at a time
 Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
 
 
@@ -104,11 +104,11 @@ class Trainer:
         return PathSample(*(torch.stack(parts, 1) for parts in zip(*drawn, strict=True)))
 
     def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
-        with TRACING, _tf32(self.recipe.tf32):
+        with EXCLUSIVE, _tf32(self.recipe.tf32):
             return self._runner(paths, rates)
 
     def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
-        """The code that steps through a block: compiled on the CPU, captured on CUDA."""
+        """The code that steps through a block: compiled where that pays, captured on CUDA."""
         clip = self.recipe.clip
 
         def gradient(
@@ -118,8 +118,8 @@ class Trainer:
 
         first = _at(paths, 0)
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
-        example = tree_map(lambda a: a[:1], (self.parameters, first)) if in_turn else None
-        graph = trace(gradient, *(example or (self.parameters, first)))
+        members = 1 if in_turn else len(self.seeds)
+        graph = trace(gradient, *tree_map(lambda a: a[:members], (self.parameters, first)))
         worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
         if self.device.type == "cuda":
             graph = split_long_sums(graph)
