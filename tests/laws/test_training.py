@@ -178,7 +178,15 @@ def test_large_steps_take_the_seeds_in_turn(monkeypatch):
         assert (laws[0] - laws[1]).abs().max() < 2e-6
 
 
-@every_problem
+# Those whose objectives differ in nothing that a checkpoint holds need not all be resumed.
+RESUMED = {
+    name: p
+    for name, p in PROBLEMS.items()
+    if not name.startswith("sequences") or name in ("sequences, KR", "sequences, structured")
+}
+
+
+@pytest.mark.parametrize("p", RESUMED.values(), ids=RESUMED)
 def test_resume_is_bit_for_bit(p, tmp_path):
     recipe = Recipe(40, batch=16, block=10)
     whole = Trainer(p, recipe, [1, 2])

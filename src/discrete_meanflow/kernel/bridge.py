@@ -34,4 +34,4 @@ class BridgeKernel(DestinationKernel):
         return categorical(law, g)
 
     def extra_repr(self) -> str:
-        return f"process={self.process}, mask={self.mask}"
+        return f"process={type(self.process).__name__}, mask={self.mask}"

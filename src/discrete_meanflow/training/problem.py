@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
@@ -59,11 +60,26 @@ class Problem:
 
     def describe(self) -> dict[str, str]:
         """The parts in words: what a record keeps and what a resumed run is checked against."""
-        parts = (self.process, self.times, self.build(0), self.objective)
         return {
-            name: " ".join(repr(part).split())
-            for name, part in zip(("process", "times", "kernel", "objective"), parts, strict=True)
+            "process": in_words(self.process),
+            "times": repr(self.times),
+            "kernel": in_words(self.build(0)),
+            "objective": in_words(self.objective),
         }
+
+
+def in_words(module: nn.Module) -> str:
+    """A module by its type, what it says of itself, its parameters' shapes and its parts.
+
+    PyTorch's own modules say different things in different versions: of them, type and shapes.
+    """
+    foreign = type(module).__module__.startswith("torch.")
+    shapes = ["x".join(map(str, p.shape)) for p in module.parameters(recurse=False)]
+    own = [] if foreign else [" ".join(module.extra_repr().split())]
+    children = [f"{name}={in_words(child)}" for name, child in module.named_children()]
+    return (
+        f"{type(module).__name__}({', '.join(part for part in [*own, *shapes, *children] if part)})"
+    )
 
 
 @dataclass(frozen=True)
