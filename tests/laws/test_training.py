@@ -203,6 +203,18 @@ def test_resume_is_bit_for_bit(p, tmp_path):
         assert torch.equal(whole.parameters[name], resumed.parameters[name])
 
 
+@pytest.mark.parametrize("name", ["single sample", "sequences, KR"])
+def test_a_traced_run_is_the_run_bit_for_bit(name, monkeypatch, tmp_path):
+    recipe = Recipe(6, batch=16, block=3)
+    plain = Trainer(PROBLEMS[name], recipe, [1, 2])
+    losses = finish(plain)
+    monkeypatch.setattr(trainer_module, "TRACE_FROM", 1)
+    traced = Trainer(PROBLEMS[name], recipe, [1, 2])
+    assert finish(traced) == losses
+    for key in plain.parameters:
+        assert torch.equal(plain.parameters[key], traced.parameters[key])
+
+
 compiles = pytest.mark.skipif(
     not can_compile(torch.device("cpu")), reason="no C++ compiler and Python headers here"
 )
@@ -213,6 +225,7 @@ def test_the_compiled_step_is_the_step(monkeypatch):
     recipe = Recipe(20, batch=32, block=10)
     plain = Trainer(PROBLEMS["single sample"], recipe, [1, 2])
     finish(plain)
+    monkeypatch.setattr(trainer_module, "TRACE_FROM", 1)
     monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
     fast = Trainer(PROBLEMS["single sample"], recipe, [1, 2])
     finish(fast)
@@ -281,6 +294,7 @@ def test_training_learns_the_marginals_of_sequences():
 
 @compiles
 def test_a_compiled_run_resumes_bit_for_bit(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainer_module, "TRACE_FROM", 1)
     monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
     test_resume_is_bit_for_bit(PROBLEMS["single sample"], tmp_path)
 

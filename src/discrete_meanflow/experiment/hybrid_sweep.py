@@ -24,12 +24,15 @@ class HybridSweep(Experiment):
     one_seed = True
 
     def cells(self, scale: Scale) -> list[Cell]:
-        names = configurations(scale)
+        names = self._names(scale)
         cells = [sequence_cell(name, o, scale) for o in LAMBDAS.values() for name in names]
         return sorted(cells, key=lambda c: -c.recipe.iterations)
 
     def facts(self, scale: Scale) -> Json:
-        return sequence_facts(configurations(scale), scale)
+        return sequence_facts(self._names(scale), scale)
+
+    def _names(self, scale: Scale) -> list[str]:
+        return configurations(scale) if scale is Scale.paper else configurations(scale)[-1:]
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         claims = []

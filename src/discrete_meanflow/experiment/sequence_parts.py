@@ -101,7 +101,7 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
     )
     recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
     if scale is Scale.toy:
-        recipe = replace(scale.recipe(recipe), batch=32)
+        recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         found = {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}

@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
+TRACE_FROM = 100  # steps; tracing takes some seconds
 COMPILE_FROM = 3000  # steps; compiling takes half a minute, which shorter runs never win back
 LONG_GRAPH = 1000  # nodes; a captured graph of fewer is as fast as a compiled one
 LONG_SUM = 2048  # terms of a matrix product that a GPU should share out

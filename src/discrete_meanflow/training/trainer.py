@@ -18,6 +18,7 @@ from discrete_meanflow.training.side_by_side import SideBySide
 from discrete_meanflow.training.trace import (
     COMPILE_FROM,
     LONG_GRAPH,
+    TRACE_FROM,
     can_compile,
     compiled,
     split_long_sums,
@@ -118,6 +119,8 @@ class Trainer:
 
         first = _at(paths, 0)
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
+        if self.device.type == "cpu" and self.recipe.iterations < TRACE_FROM:
+            return self._stepwise(_one_by_one(gradient, len(self.seeds)) if in_turn else gradient)
         members = 1 if in_turn else len(self.seeds)
         graph = trace(gradient, *tree_map(lambda a: a[:members], (self.parameters, first)))
         worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
@@ -129,7 +132,9 @@ class Trainer:
             step = _one_by_one(step, len(self.seeds))
         if self.device.type == "cuda":
             return CapturedBlock(self, step, paths, rates)
+        return self._stepwise(step)
 
+    def _stepwise(self, step: Gradient) -> Callable[[PathSample, Tensor], Tensor]:
         def run(paths: PathSample, rates: Tensor) -> Tensor:
             return torch.stack(
                 [self._advance(step, _at(paths, i), rates[i]) for i in range(len(rates))]
