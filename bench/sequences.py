@@ -12,44 +12,28 @@ import argparse
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.data import BigramChain
-from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import KernelCE, KernelResidual, Objective, Sampled
-from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.process import PathSample, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import Problem, Recipe, Trainer, sequence_problem
-from side_by_side import RESULTS, record, seconds
+from side_by_side import RESULTS, eager_step, library_step, record, seconds
 
 SEEDS = [42, 123, 2024]
 V, D, DRAWS = 16, 32, 5_000
 
 
-def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-untyped-def]
-    """Seconds per step of a plain loop over one seed."""
-    kernel: Kernel = problem.build(0).to(device)
-    optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
-    steps = len(paths.x)
+def eager(problem: Problem, paths: PathSample, device: str) -> float:
+    """Seconds per step of the same objective in a plain loop."""
+    kernel = problem.build(0).to(device)
 
-    def block() -> None:
-        for i in range(steps):
-            loss = problem.objective(kernel, tree_map(lambda a, i=i: a[i, 0], paths))
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)
-            optimiser.step()
+    def loss(i: int) -> Tensor:
+        return problem.objective(kernel, tree_map(lambda a: a[i, 0], paths))
 
-    return seconds(block, 3, device) / steps
-
-
-def library(trainer: Trainer, paths, device: str) -> float:  # type: ignore[no-untyped-def]
-    """Seconds per step and seed of the library's step."""
-    steps = len(paths.x)
-    rates = torch.full((steps,), 3e-4, device=device)
-    run = trainer._prepared(paths, rates)
-    return seconds(lambda: run(paths, rates), 3, device) / steps / len(SEEDS)
+    return eager_step(kernel, loss, len(paths.x), 3, device)
 
 
 def residual(process: SequenceProcess) -> Objective:
@@ -71,7 +55,7 @@ def main() -> None:
         trainer = Trainer(problem, Recipe(20_000, tf32=True), SEEDS, device)
         paths = trainer._draw(steps)
         slow = eager(problem, paths, device)
-        fast = library(trainer, paths, device)
+        fast = library_step(trainer, paths, 3, device)
         numbers |= {
             f"{name}: eager ms per step": 1e3 * slow,
             f"{name}: library ms per step and seed": 1e3 * fast,

@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from discrete_meanflow.experiment.run import device_name, versions
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.process import PathSample
+from discrete_meanflow.training import Trainer
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"
 
@@ -28,6 +32,30 @@ def seconds(call: Callable[[], object], repeats: int, device: str = "cpu") -> fl
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
     return statistics.median(times[1:])
+
+
+def eager_step(
+    kernel: Kernel, loss: Callable[[int], Tensor], steps: int, repeats: int, device: str
+) -> float:
+    """Seconds per step of a plain loop over one seed; ``loss(i)`` is that of step i."""
+    optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
+
+    def block() -> None:
+        for i in range(steps):
+            optimiser.zero_grad()
+            loss(i).backward()
+            nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)
+            optimiser.step()
+
+    return seconds(block, repeats, device) / steps
+
+
+def library_step(trainer: Trainer, paths: PathSample, repeats: int, device: str) -> float:
+    """Seconds per step and seed of the library's step."""
+    steps = len(paths.x)
+    rates = torch.full((steps,), 3e-4, device=device)
+    run = trainer._prepared(paths, rates)
+    return seconds(lambda: run(paths, rates), repeats, device) / steps / len(trainer.seeds)
 
 
 def record(name: str, device: str, command: str, numbers: dict[str, Any], folder: Path) -> None:

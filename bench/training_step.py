@@ -11,18 +11,18 @@ import argparse
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import KernelResidual, Sampled
-from discrete_meanflow.process import ChainProcess
+from discrete_meanflow.process import ChainProcess, PathSample
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer
-from side_by_side import RESULTS, record, seconds
+from side_by_side import RESULTS, eager_step, library_step, record
 
 SEEDS = [42, 123, 2024]
 STEPS = 100
@@ -49,35 +49,20 @@ class Gated(MLP):
         return self.layers[2:](self.norm(hidden))
 
 
-def eager(problem: Problem, paths, device: str) -> float:  # type: ignore[no-untyped-def]
-    """Seconds per step of a plain loop over one seed."""
+def eager(problem: Problem, paths: PathSample, device: str) -> float:
+    """Seconds per step of the residual, written out, in a plain loop."""
     kernel: Kernel = problem.kernel().to(device)
     process: ChainProcess = problem.process
-    optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
     columns = process.columns.float()
 
-    def block() -> None:
-        for i in range(STEPS):
-            path = tree_map(lambda a, i=i: a[i, 0], paths)
-            _, dK_dt = torch.func.jvp(
-                lambda t, path=path: kernel.probs(path.x, path.r, t),
-                (path.t,),
-                (torch.ones_like(path.t),),
-            )
-            loss = (dK_dt - columns[path.y[:, 0]]).square().sum(-1).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(kernel.parameters(), 1.0)
-            optimiser.step()
+    def loss(i: int) -> Tensor:
+        path = tree_map(lambda a: a[i, 0], paths)
+        _, dK_dt = torch.func.jvp(
+            lambda t: kernel.probs(path.x, path.r, t), (path.t,), (torch.ones_like(path.t),)
+        )
+        return (dK_dt - columns[path.y[:, 0]]).square().sum(-1).mean()
 
-    return seconds(block, 5, device) / STEPS
-
-
-def library(trainer: Trainer, paths, device: str) -> float:  # type: ignore[no-untyped-def]
-    """Seconds per step and seed of the library's step."""
-    rates = torch.full((STEPS,), 3e-4, device=device)
-    run = trainer._prepared(paths, rates)
-    return seconds(lambda: run(paths, rates), 5, device) / STEPS / len(SEEDS)
+    return eager_step(kernel, loss, STEPS, 5, device)
 
 
 def main() -> None:
@@ -102,7 +87,7 @@ def main() -> None:
         trainer = Trainer(problem, Recipe(30_000), SEEDS, given.device)
         paths = trainer._draw(STEPS)
         slow = eager(problem, paths, given.device)
-        fast = library(trainer, paths, given.device)
+        fast = library_step(trainer, paths, 5, given.device)
         numbers |= {
             f"{name}: eager ms per step": 1e3 * slow,
             f"{name}: library ms per step and seed": 1e3 * fast,

@@ -1,5 +1,6 @@
 """What an experiment is: cells to train, things to measure, claims to judge."""
 
+import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +11,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.training import Problem, Recipe
 
 Json = dict[str, Any]
+STEPS = (1, 2, 4, 8)  # of generation; what is measured at each is a list in this order
 
 
 class Scale(Enum):
@@ -79,3 +81,13 @@ class Experiment(ABC):
     @abstractmethod
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         """Judge the JSON of ``facts`` and of the cells, as written to results.json."""
+
+
+def per_seed(cell: Json, key: str, steps: int | None = None) -> list[float]:
+    """A measurement for each seed; ``steps`` picks from those made at each number of steps."""
+    values = [m[key] for m in cell["measurements"]]
+    return values if steps is None else [v[STEPS.index(steps)] for v in values]
+
+
+def mean(cell: Json, key: str, steps: int | None = None) -> float:
+    return statistics.fmean(per_seed(cell, key, steps))

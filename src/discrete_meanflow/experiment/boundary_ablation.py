@@ -1,13 +1,11 @@
 """Figure 4: the boundary by construction against the boundary by penalty."""
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean, per_seed
 from discrete_meanflow.experiment.chain_parts import (
     ITERATIONS,
     chain_cell,
     chain_facts,
-    mean,
-    per_seed,
     single_sample,
 )
 from discrete_meanflow.kernel import UnconstrainedKernel

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import Generator
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
-from discrete_meanflow.experiment.chain_parts import chain_cell, mean, single_sample
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
+from discrete_meanflow.experiment.chain_parts import chain_cell, single_sample
 from discrete_meanflow.objective import (
     ExactExpectation,
     KernelResidual,

@@ -1,6 +1,5 @@
 """The parts that every experiment on finite chains shares: the paper's settings, its metrics."""
 
-import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,12 +106,3 @@ def _matrix(kernel: Kernel, states: int, r: Any, t: Any) -> Tensor:
 def _columns_tv(K: Tensor, exact: Tensor) -> float:
     """Mean over start states of TV between columns."""
     return total_variation(K.T, exact.T).mean().item()
-
-
-def per_seed(cell: Json, key: str) -> list[float]:
-    """One measurement of a cell for each seed."""
-    return [m[key] for m in cell["measurements"]]
-
-
-def mean(cell: Json, key: str) -> float:
-    return statistics.fmean(per_seed(cell, key))

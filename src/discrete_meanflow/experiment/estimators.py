@@ -2,13 +2,11 @@
 
 import torch
 
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import STEPS, Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.sequence_parts import (
     OBJECTIVES,
-    STEPS,
     configurations,
     law,
-    mean,
     sequence_cell,
     sequence_facts,
     times_of,

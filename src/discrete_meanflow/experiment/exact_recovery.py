@@ -3,14 +3,8 @@
 import itertools
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
-from discrete_meanflow.experiment.chain_parts import (
-    DRAWS,
-    ITERATIONS,
-    chain_cell,
-    chain_facts,
-    mean,
-)
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
+from discrete_meanflow.experiment.chain_parts import DRAWS, ITERATIONS, chain_cell, chain_facts
 from discrete_meanflow.metric import time_grid
 from discrete_meanflow.objective import ExactExpectation, KernelResidual
 from discrete_meanflow.training import Recipe

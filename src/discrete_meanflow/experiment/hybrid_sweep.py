@@ -1,9 +1,8 @@
 """The hybrid loss KR + lambda CE: do the two help each other?"""
 
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.sequence_parts import (
     configurations,
-    mean,
     sequence_cell,
     sequence_facts,
 )

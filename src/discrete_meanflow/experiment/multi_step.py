@@ -1,10 +1,8 @@
 """Multi-step generation: does composing learned kernels help or hurt?"""
 
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import STEPS, Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.sequence_parts import (
-    STEPS,
     configurations,
-    mean,
     sequence_cell,
     sequence_facts,
 )

@@ -2,12 +2,10 @@
 
 from typing import ClassVar
 
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean, per_seed
 from discrete_meanflow.experiment.sequence_parts import (
     configurations,
-    mean,
     mean_and_spread,
-    per_seed,
     sequence_cell,
     sequence_facts,
 )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
-from discrete_meanflow.experiment.base import Cell, Json, Scale
+from discrete_meanflow.experiment.base import STEPS, Cell, Json, Scale
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
 from discrete_meanflow.metric import sequences as metric
@@ -33,7 +33,6 @@ from discrete_meanflow.training import Problem, Recipe, sequence_problem
 SIZES = ((4, 8), (8, 16), (16, 32))
 LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
 SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
-STEPS = (1, 2, 4, 8)
 DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
 GAP = 0.02
 DIAGONAL = 0.25
@@ -194,16 +193,6 @@ def sequence_facts(names: Sequence[str], scale: Scale) -> Json:
             "cross_entropy": -torch.special.xlogy(p, p).sum(-1).mean().item(),
         }
     return facts
-
-
-def per_seed(cell: Json, key: str, steps: int | None = None) -> list[float]:
-    """A measurement for each seed; ``steps`` picks from those made at each number of steps."""
-    values = [m[key] for m in cell["measurements"]]
-    return values if steps is None else [v[STEPS.index(steps)] for v in values]
-
-
-def mean(cell: Json, key: str, steps: int | None = None) -> float:
-    return statistics.fmean(per_seed(cell, key, steps))
 
 
 def mean_and_spread(values: Sequence[float], digits: str = ".2f") -> str:

@@ -8,8 +8,7 @@ from torch import Tensor
 from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.simulate import simulate
 from discrete_meanflow.ctmc.transition import uniformized_action
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
-from discrete_meanflow.experiment.chain_parts import mean
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.metric import sampling_floor, total_variation
 from discrete_meanflow.metric.divergence import frequencies

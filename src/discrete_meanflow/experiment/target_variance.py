@@ -37,17 +37,17 @@ class TargetVariance(Experiment):
             t = torch.full((1, 1), time, dtype=torch.float64)
             x_t = process.corrupt(x1, t, g)
             masked = x_t == process.token
-            target = process.rate(x_t, t, x1)[masked]
+            rates = process.rate(x_t, t, x1)
+            target = rates[masked]
             other = process.data.sample((scale.draws(DRAWS),), g)  # the two are measured apart
             clean = delta(other, process.states, torch.float64).flatten(0, 1)
-            everywhere = process.rate(x_t, t, x1).flatten(0, 1)
             rows.append(
                 {
                     "t": time,
                     "masked": int(masked.sum()),
                     "KR": target.var(0).mean().item(),
                     "PR": clean.var(0).mean().item(),
-                    "KR, all positions": everywhere.var(0).mean().item(),
+                    "KR, all positions": rates.flatten(0, 1).var(0).mean().item(),
                     "norm": target.norm(dim=-1).mean().item(),
                 }
             )

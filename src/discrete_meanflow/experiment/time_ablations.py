@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
-from discrete_meanflow.experiment.chain_parts import chain_cell, mean
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
+from discrete_meanflow.experiment.chain_parts import chain_cell
 from discrete_meanflow.times import LogitNormal, Mixed, TimeSampler, UniformGap
 from discrete_meanflow.training import Recipe
 
