@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
@@ -9,7 +10,7 @@ from discrete_meanflow.errors import InputError
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(content)

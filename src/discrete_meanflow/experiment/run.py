@@ -131,14 +131,20 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     jobs = max(1, min(order.jobs or cores, len(cells)))
     threads = max(1, cores // jobs)
     with _stopwatch(order) as wall_seconds:
+
+        def watched(news: Progress) -> None:
+            if news.iteration == news.iterations:
+                wall_seconds()  # noted, lest a run that is killed has taken no time
+            watch(news)
+
         if order.device == "cuda":
-            _run_in_streams(order, pending, order.jobs or CUDA_JOBS, watch)
+            _run_in_streams(order, pending, order.jobs or CUDA_JOBS, watched)
         elif jobs > 1:
-            _run_in_processes(order, [cell.name for cell in pending], jobs, threads, watch)
+            _run_in_processes(order, [cell.name for cell in pending], jobs, threads, watched)
         else:
             with stop_signals() as stopped:
                 for cell in pending:
-                    run_cell(order, cell, watch, stopped)
+                    run_cell(order, cell, watched, stopped)
         if order.unfinished(cells):
             return None
         parts = {cell.name: _read_part(order, cell) for cell in cells}
@@ -439,10 +445,16 @@ def _stopwatch(order: Order) -> Iterator[Callable[[], float]]:
     ours = notes / f"wall-{time.time_ns()}.json"
     earlier = sum(read_json(note)["seconds"] for note in notes.glob("wall-*.json"))
     started = time.monotonic()
+
+    def seconds() -> float:
+        now = time.monotonic() - started
+        write_json(ours, {"seconds": now})
+        return earlier + now
+
     try:
-        yield lambda: earlier + time.monotonic() - started
+        yield seconds
     finally:
-        write_json(ours, {"seconds": time.monotonic() - started})
+        seconds()
 
 
 def write_json(path: Path, content: Json) -> None:
