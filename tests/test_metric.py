@@ -7,8 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discrete_meanflow.ctmc import chains
+from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.metric import kernel_error, sampling_floor, time_grid, total_variation
+from discrete_meanflow.metric import (
+    composition_defect,
+    kernel_error,
+    sampling_floor,
+    time_grid,
+    total_variation,
+)
 from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.metric.divergence import frequencies
 from discrete_meanflow.simplex import multinomial
@@ -117,3 +125,11 @@ class TestSequences:
 def test_zero_draws_are_refused():
     with pytest.raises(InputError, match="draws >= 1"):
         sampling_floor(torch.tensor([1.0]), 0, seeded())
+
+
+def test_exact_kernels_compose_and_others_do_not():
+    u = chains.ring(4)
+    assert composition_defect(lambda r, t: transition(u, r, t)) < 1e-14
+    K = transition(u, 0.0, 1.0)
+    eye = torch.eye(4, dtype=torch.float64)
+    assert composition_defect(lambda r, t: (1 - t + r) * eye + (t - r) * K) > 0.01

@@ -35,6 +35,21 @@ def test_marginals_are_sums_of_the_joint(law):
 
 
 @every_law
+def test_posteriors_are_sums_of_the_joint(law):
+    """Against enumeration, for evidence that is soft, partial, certain, and none at all."""
+    x = everything(law)
+    soft = torch.rand(5, law.length, law.vocabulary, generator=seeded(), dtype=torch.float64)
+    seen = law.sample((5,), seeded())
+    certain = torch.nn.functional.one_hot(seen, law.vocabulary).double()
+    partial = torch.where(torch.rand(5, law.length, 1, generator=seeded()) < 0.5, certain, 1.0)
+    for evidence in (soft, partial, certain, torch.ones_like(soft)):
+        weight = evidence[:, torch.arange(law.length), x].prod(-1) * law.log_prob(x).exp()
+        joint = weight / weight.sum(-1, keepdim=True)  # (5, all sequences)
+        by_hand = torch.einsum("bs,sdv->bdv", joint, torch.nn.functional.one_hot(x).double())
+        assert (law.posterior(evidence) - by_hand).abs().max() < 1e-12
+
+
+@every_law
 def test_samples_follow_the_joint_law(law):
     x = law.sample((200, 100), seeded())
     assert x.shape == (200, 100, law.length)

@@ -7,9 +7,10 @@ import torch
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator
+from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.objective import forward_mode
-from discrete_meanflow.process import Absorbing, Masking, Structured, Uniform
+from discrete_meanflow.process import Absorbing, Masking, Posterior, Structured, Uniform
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TimePair
 from problems import masking_noise, seeded, sequence_processes, uniform_noise
@@ -50,6 +51,17 @@ def test_conditional_generators_are_generators(process):
         u = rate_matrix(process, x1, *times(time))
         assert u.sum(0).abs().max() < 1e-10
         assert (u - torch.diag(u.diagonal())).min() >= 0
+
+
+@every_process
+@pytest.mark.parametrize("time", [0.0, 0.3, 0.9])
+def test_corrupted_tokens_follow_their_likelihood(process, time):
+    (r,) = times(time)
+    every = process.likelihood(torch.arange(process.states), r.expand(process.states))
+    assert (every.sum(0) - 1).abs().max() < 1e-12
+    for x1 in range(process.data.vocabulary):
+        x = process.corrupt(torch.full((N,), x1), r.expand(N), seeded())
+        assert passes_chi_square(x, every[:, x1])
 
 
 @every_process
@@ -281,3 +293,24 @@ def test_bad_noise_is_refused(name):
             Structured(process.data, chains.two_state())
         with pytest.raises(InputError, match="one stationary law"):
             Structured(process.data, ConstantGenerator(torch.zeros(3, 3)))
+
+
+@pytest.mark.parametrize("kind", [Masking, Uniform, lambda d: Structured(d, chains.ring(3))])
+def test_the_posterior_is_bayes_rule(kind):
+    law = BigramChain.dirichlet(3, 3, 1.0)
+    process = kind(law)
+    clean = torch.tensor(list(itertools.product(range(3), repeat=3)))
+    (r,) = times(0.4)
+    x = process.corrupt(law.sample((20,), seeded()), r, seeded(1))
+    seen = process.likelihood(x, r.expand(20, 1))  # (20, D, V)
+    joint = law.log_prob(clean).exp() * seen[:, torch.arange(3), clean].prod(-1)
+    by_hand = torch.einsum("bs,sdv->bdv", joint, delta(clean, 3, torch.float64))
+    by_hand /= by_hand.sum(-1, keepdim=True)
+    found = Posterior(process)(x, r.expand(20, 1), r.expand(20, 1)).exp()
+    assert (found[..., :3] - by_hand).abs().max() < 1e-12
+    assert found[..., 3:].abs().sum() == 0
+
+
+def test_a_posterior_needs_a_law():
+    with pytest.raises(InputError, match="TokenArray is not"):
+        Posterior(PROCESSES["masking"])

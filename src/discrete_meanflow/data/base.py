@@ -40,6 +40,14 @@ class Law(Sequences):
     def pair_marginals(self) -> Tensor:
         """``p(x_d, x_{d+1})`` of neighbours: shape ``(D - 1, V, V)``."""
 
+    @abstractmethod
+    def posterior(self, evidence: Tensor) -> Probs:
+        """``p(x_d | evidence)``: shape ``(*batch, D, V)``, as that of ``evidence``.
+
+        ``evidence[..., d, v]`` is the likelihood of what was seen at position d if ``x_d = v``,
+        up to a factor; what was seen must be possible.
+        """
+
 
 def dirichlet_laws(vocabulary: int, rows: int, concentration: float, seed: int) -> Tensor:
     """``rows`` laws from ``numpy.random.default_rng(seed).dirichlet``: shape ``(rows, V)``."""

@@ -54,5 +54,20 @@ class BigramChain(Law):
     def pair_marginals(self) -> Tensor:
         return self.marginals()[:-1, :, None] * self.rows
 
+    def posterior(self, evidence: Tensor) -> Probs:
+        """Forward and backward sums over the chain, each scaled to one."""
+        seen = evidence.double().unbind(-2)
+        ahead = [_scaled(self.initial * seen[0])]
+        for e in seen[1:]:
+            ahead.append(_scaled((ahead[-1] @ self.rows) * e))
+        back = [torch.ones_like(seen[-1])]
+        for e in reversed(seen[1:]):
+            back.append(_scaled((back[-1] * e) @ self.rows.T))
+        return _scaled(torch.stack(ahead, -2) * torch.stack(back[::-1], -2))
+
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"
+
+
+def _scaled(p: Tensor) -> Tensor:
+    return p / p.sum(-1, keepdim=True)

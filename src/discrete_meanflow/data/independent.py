@@ -39,5 +39,9 @@ class IndependentCategorical(Law):
     def pair_marginals(self) -> Tensor:
         return self.probs[:-1, :, None] * self.probs[1:, None, :]
 
+    def posterior(self, evidence: Tensor) -> Probs:
+        p = self.probs * evidence
+        return p / p.sum(-1, keepdim=True)
+
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"

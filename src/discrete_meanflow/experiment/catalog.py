@@ -12,6 +12,7 @@ from discrete_meanflow.experiment.mean_rate import MeanRate
 from discrete_meanflow.experiment.multi_step import MultiStep
 from discrete_meanflow.experiment.objective_comparison import ObjectiveComparison
 from discrete_meanflow.experiment.simulable import Simulable
+from discrete_meanflow.experiment.structured_noise import StructuredNoise
 from discrete_meanflow.experiment.target_variance import TargetVariance
 from discrete_meanflow.experiment.time_ablations import TimePairAblation, TimeSamplerAblation
 
@@ -30,6 +31,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         MultiStep,
         HybridSweep,
         Estimators,
+        StructuredNoise,
     )
 }
 ALL = "paper"  # stands for every experiment of the paper

@@ -10,7 +10,13 @@ from discrete_meanflow.ctmc.generator import Generator
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.experiment.base import Cell, Json, Scale
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.metric import kernel_error, sampling_floor, time_grid, total_variation
+from discrete_meanflow.metric import (
+    composition_defect,
+    kernel_error,
+    sampling_floor,
+    time_grid,
+    total_variation,
+)
 from discrete_meanflow.metric.divergence import frequencies
 from discrete_meanflow.objective import KernelResidual, Objective, Sampled
 from discrete_meanflow.process import ChainProcess
@@ -66,6 +72,7 @@ def chain_cell(
             "mean_error": error.mean,
             "column_tv": error.column_tv,
             "error_grid": error.grid.tolist(),
+            "defect": composition_defect(lambda r, t: _matrix(kernel, generator.states, r, t)),
             "kernel": K.tolist(),
             "one_step_counts": counts.tolist(),
             "one_step_tv_exact": _columns_tv(K, exact[GRID - 1]),
@@ -92,7 +99,7 @@ def chain_facts(generators: dict[str, Generator], draws: dict[str, int]) -> Json
 @torch.no_grad()
 def one_step_counts(kernel: Kernel, states: int, draws: int, seed: int) -> Tensor:
     """Counts[x_0, y] of one-step samples, ``draws`` from each start state."""
-    device = next(kernel.parameters()).device
+    device = kernel.home.device
     x_0 = torch.arange(states, device=device)[:, None].expand(states, draws)
     y = KernelSampler(kernel).sample(x_0, torch.Generator(device).manual_seed(seed))
     return (frequencies(y, states) * draws).round().long().cpu()

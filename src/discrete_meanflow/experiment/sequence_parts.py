@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.experiment.base import STEPS, Cell, Json, Scale
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
 from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.objective import (
@@ -25,8 +25,9 @@ from discrete_meanflow.objective import (
     hybrid,
     time_left,
 )
-from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.process import Masking, Posterior, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import Mixed, TimeSampler, UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
 
@@ -118,7 +119,7 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
 @torch.no_grad()
 def clamped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
     """How often the clamp of the KL form acts, on a thousand fresh paths."""
-    device = next(kernel.parameters()).device
+    device = kernel.home.device
     path = problem.paths((1000,), torch.Generator(device).manual_seed(0))
     return objective.clamped(kernel, path).item()
 
@@ -128,7 +129,7 @@ def exact_tv(kernel: Kernel, configuration: str) -> float:
     """Mean TV between the model's one-step probabilities and the true marginals, in float64."""
     truth = _truth(configuration)
     exact = copy.deepcopy(kernel).double()
-    device = next(exact.parameters()).device
+    device = exact.home.device
     states = truth.shape[-1]
     masks = torch.full((1, len(truth)), states - 1, device=device)
     zero = torch.zeros(1, 1, dtype=torch.float64, device=device)
@@ -152,7 +153,7 @@ def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generat
 
 def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
     """The paper's sample metrics for each number of steps."""
-    device = next(kernel.parameters()).device
+    device = kernel.home.device
     states = data.vocabulary + 1
     found: Json = {key: [] for key in ("tv", "tv_many", "pair_tv", "masked")}
     for steps in STEPS:
@@ -168,6 +169,20 @@ def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
             found["accuracy"] = metric.token_accuracy(y, fresh)
             found["cross_entropy"] = metric.marginal_cross_entropy(y, data, states)
     return found
+
+
+def composed_exactly(name: str, scale: Scale) -> list[float]:
+    """TV at each number of steps of the exact ``q = p(x1 | x_r)``, drawn position by position.
+
+    No factorised kernel can do better: this is what composing costs by itself.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    data = law(name).to(device)
+    process = Masking(data)
+    kernel = BoundaryKernel(Posterior(process), Linear(), process.token)
+    g = torch.Generator(device).manual_seed(0)
+    samples = (generate(kernel, data, steps, many_draws(scale), g) for steps in STEPS)
+    return [marginal_tv(y, data, process.states) for y in samples]
 
 
 def many_draws(scale: Scale) -> int:

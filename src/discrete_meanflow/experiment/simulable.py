@@ -150,7 +150,7 @@ def _truth() -> Tensor:
 @torch.no_grad()
 def _one_step_law(kernel: Kernel) -> Tensor:
     """``sum_x K_theta(., x, 0, 1) p_0(x)``."""
-    like = next(kernel.parameters())
+    like = kernel.home
     x = torch.arange(STARTS, device=like.device)
     zero = torch.zeros(STARTS, dtype=like.dtype, device=like.device)
     return kernel.probs(x, zero, zero + 1).double().mean(0).cpu()
@@ -158,7 +158,7 @@ def _one_step_law(kernel: Kernel) -> Tensor:
 
 @torch.no_grad()
 def _one_step_frequencies(kernel: Kernel, draws: int, seed: int) -> Tensor:
-    device = next(kernel.parameters()).device
+    device = kernel.home.device
     g = torch.Generator(device).manual_seed(seed)
     x_0 = categorical(initial(STATES).to(device), g, draws)
     return frequencies(KernelSampler(kernel).sample(x_0, g), STATES).cpu()

@@ -23,6 +23,15 @@ class Kernel(nn.Module, ABC):
         """One forward pass: shape ``(*batch, n)``."""
         return self.network(x, r, t)
 
+    @property
+    def home(self) -> Tensor:
+        """An empty tensor with the device and the dtype that the kernel computes in.
+
+        A kernel without parameters is an exact one: it computes in float64.
+        """
+        first = next(self.parameters(), torch.empty(0, dtype=torch.float64))
+        return first.new_empty(0)
+
     @abstractmethod
     def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
         """``K_theta(., x, r, t)`` from logits already computed: shape ``(*batch, n)``."""
@@ -38,7 +47,6 @@ class Kernel(nn.Module, ABC):
     def matrix(self, states: int, r: Tensor | float, t: Tensor | float) -> Matrix:
         """``K_theta[y, x]`` for all pairs of states: shape ``(*times, n, n)``, columns laws."""
         r, t = as_times(r, t)
-        like = next(self.parameters())
-        x = torch.arange(states, device=like.device).expand(*r.shape, states)
-        spread = [s.to(like)[..., None].expand(x.shape) for s in (r, t)]
+        x = torch.arange(states, device=self.home.device).expand(*r.shape, states)
+        spread = [s.to(self.home)[..., None].expand(x.shape) for s in (r, t)]
         return self.probs(x, *spread).transpose(-1, -2)

@@ -1,15 +1,18 @@
 """How far a kernel or its samples are from the truth."""
 
+from discrete_meanflow.metric.composition import composition_defect, triples
 from discrete_meanflow.metric.divergence import sampling_floor, total_variation
 from discrete_meanflow.metric.kernel_error import KernelError, kernel_error, time_grid
 from discrete_meanflow.metric.sequences import marginal_tv, pair_tv
 
 __all__ = [
     "KernelError",
+    "composition_defect",
     "kernel_error",
     "marginal_tv",
     "pair_tv",
     "sampling_floor",
     "time_grid",
     "total_variation",
+    "triples",
 ]

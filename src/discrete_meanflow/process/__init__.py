@@ -3,6 +3,7 @@
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
 from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
+from discrete_meanflow.process.posterior import Posterior
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.process.simulated import SimulatedProcess
 from discrete_meanflow.process.structured import Structured
@@ -13,6 +14,7 @@ __all__ = [
     "Interpolating",
     "Masking",
     "PathSample",
+    "Posterior",
     "Process",
     "SequenceProcess",
     "SimulatedProcess",

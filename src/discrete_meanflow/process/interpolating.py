@@ -1,3 +1,5 @@
+from abc import abstractmethod
+
 import torch
 
 from discrete_meanflow.data import Sequences
@@ -21,6 +23,15 @@ class Interpolating(SequenceProcess):
         level = torch.rand(x1.shape, dtype=torch.float64, device=x1.device, generator=g)
         return torch.where(level < r, x1, self.source(tuple(x1.shape), g))
 
+    @abstractmethod
+    def source_law(self) -> Probs:
+        """The law of a source symbol: shape ``(n,)``, float64."""
+
+    def likelihood(self, x: State, r: Times) -> Probs:
+        r = r.double()[..., None]
+        kept = delta(x, self.data.vocabulary, torch.float64)
+        return r * kept + (1 - r) * self.source_law().to(x.device)[x][..., None]
+
     def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         alpha = LINEAR(r, t)[..., None]
         return (1 - alpha) * delta(x, self.states, q.dtype) + alpha * q
@@ -42,6 +53,9 @@ class OneSymbol(Interpolating):
     """Noise is one symbol, ``token``: all positions start from it."""
 
     token: int
+
+    def source_law(self) -> Probs:
+        return delta(torch.tensor(self.token), self.states, torch.float64)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         return torch.full(shape, self.token, device=g.device)
@@ -81,6 +95,9 @@ class Uniform(Interpolating):
 
     def __init__(self, data: Sequences) -> None:
         super().__init__(data, data.vocabulary)
+
+    def source_law(self) -> Probs:
+        return torch.full((self.states,), 1 / self.states, dtype=torch.float64)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         return torch.randint(self.states, shape, generator=g, device=g.device)

@@ -26,6 +26,10 @@ class SequenceProcess(Process):
         """``x_r | x1``: shape ``(*batch, D)``."""
 
     @abstractmethod
+    def likelihood(self, x: State, r: Times) -> Probs:
+        """``P(x_r = x | x1)`` for every symbol x1, in float64: shape ``(*batch, D, V)``."""
+
+    @abstractmethod
     def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         """The law of ``x_t`` given ``x_r = x`` and a law q of x1: shape ``(*batch, D, n)``."""
 

@@ -81,6 +81,10 @@ class Structured(SequenceProcess):
         N = self.noising(r, torch.ones_like(r))
         return categorical(_columns(N, x1), g)
 
+    def likelihood(self, x: State, r: Times) -> Probs:
+        r = r.double().expand(x.shape)
+        return _rows(self.noising(r, torch.ones_like(r)), x)[..., : self.data.vocabulary]
+
     def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         one = torch.ones_like(t)
         N_rt, N_t, N_r = self.noising(r, t), self.noising(t, one), self.noising(r, one)

@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.report.figures import draw
-from discrete_meanflow.report.table import GRIDS, claims_markdown, grid, grid_markdown, number
+from discrete_meanflow.report.table import (
+    GRIDS,
+    claims_markdown,
+    escaped,
+    grid,
+    grid_markdown,
+    number,
+)
 
 Json = dict[str, Any]
 # The claims that the README shows, in its order; docs/results.md shows all.
@@ -25,7 +32,7 @@ HEADLINES = {
     "simulable": ("matrix", "simulation"),
     "mean-rate": ("identity",),
     "target-variance": ("growth", "ratio", "norm"),
-    "multi-step": ("steps/",),
+    "multi-step": ("steps/", "cause/"),
     "hybrid-sweep": ("best/",),
 }
 
@@ -44,7 +51,7 @@ def headline_table(runs: dict[str, Json]) -> str:
             if claim["id"].startswith(wanted):
                 holds = "yes" if claim["holds"] else "**no**"
                 lines.append(
-                    f"| {name} | {claim['text']} | {number(claim['paper'])} "
+                    f"| {name} | {escaped(claim['text'])} | {number(claim['paper'])} "
                     f"| {number(claim['ours'])} | {holds} |"
                 )
     paper = [run for run in runs.values() if run.get("of_the_paper", True)]

@@ -121,7 +121,10 @@ def steps_of(results: Json, objectives: tuple[str, ...]) -> Figure:
             tv = values(results, f"{name}, {objective}", "tv_many")
             colour = COLOURS["PR" if objective == "KCE" else objective]
             axis.plot(STEPS, tv.mean(0), "o-", color=colour, label=objective)
-        axis.axhline(results["facts"][name]["floor_many"], color=GREY, ls="--", lw=1)
+        fact = results["facts"][name]
+        if "exact_steps" in fact:
+            axis.plot(STEPS, fact["exact_steps"], "x:", color=RED, label="exact q")
+        axis.axhline(fact["floor_many"], color=GREY, ls="--", lw=1)
         axis.set(title=name, xscale="log", yscale="log")
         axis.set_xticks(STEPS, STEPS)
         axis.minorticks_off()

@@ -65,6 +65,11 @@ def grid_markdown(rows: list[list[str]]) -> str:
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 
 
+def escaped(text: str) -> str:
+    """Text for a cell of a Markdown table, in which a bar would begin the next cell."""
+    return text.replace("|", "\\|")
+
+
 def claims_markdown(results: Json) -> str:
     """The same as Markdown, with the command that made it."""
     rows = grid(results)
@@ -78,7 +83,8 @@ def claims_markdown(results: Json) -> str:
     for claim in results["claims"]:
         verdict = "yes" if claim["holds"] else "**no**"
         lines.append(
-            f"| {claim['text']} | {number(claim['paper'])} | {number(claim['ours'])} | {verdict} |"
+            f"| {escaped(claim['text'])} | {number(claim['paper'])} | {number(claim['ours'])} "
+            f"| {verdict} |"
         )
     seeds = ", ".join(map(str, results["seeds"]))
     lines += [

@@ -39,7 +39,7 @@ class KernelSampler:
         others are drawn given them.
         """
         self._check(x)
-        dtype = next(self.kernel.parameters()).dtype
+        dtype = self.kernel.home.dtype
         for r, t in zip(self.grid, self.grid[1:], strict=False):
             r_x, t_x = (torch.full(x.shape, s, dtype=dtype, device=x.device) for s in (r, t))
             if clamped is not None:

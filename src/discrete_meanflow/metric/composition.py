@@ -1,0 +1,20 @@
+"""Chapman-Kolmogorov: how far a kernel in two steps is from the same kernel in one."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from discrete_meanflow.types import Matrix
+
+TIMES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def composition_defect(kernel: Callable[[float, float], Matrix]) -> float:
+    """``max |K_{s,t} K_{r,s} - K_{r,t}|`` over quarters r < s < t; ``kernel(r, t)[y, x]``."""
+    return max(
+        float((kernel(s, t) @ kernel(r, s) - kernel(r, t)).abs().max()) for r, s, t in triples()
+    )
+
+
+def triples() -> Iterator[tuple[float, float, float]]:
+    """All ``r < s < t`` in quarters."""
+    return itertools.combinations(TIMES, 3)
