@@ -28,6 +28,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "multi-step": sequence.multi_step,
     "hybrid-sweep": sequence.hybrid_sweep,
     "estimators": sequence.estimators,
+    "structured-noise": sequence.structured_noise,
 }
 
 

@@ -210,6 +210,29 @@ def variance_against_t(results: Json) -> Figure:
     return figure
 
 
+def structured_noise(results: Json) -> dict[str, Figure]:
+    """The max error over all start sequences at each (r, t), a map per noise and objective."""
+    points = results["facts"]["grid"]
+    rows: dict[str, list[str]] = {}
+    for cell in results["cells"]:
+        rows.setdefault(cell.split(", ")[0], []).append(cell)
+    columns = max(map(len, rows.values()))
+    figure, axes = _panels(columns * len(rows), rows=len(rows), columns=columns, height=2.2)
+    for row, cells in zip(axes, rows.values(), strict=True):
+        for axis, cell in zip(row, cells, strict=True):
+            grid = np.full((points, points), np.nan)
+            grid[np.triu_indices(points)] = values(results, cell, "error_grid").mean(0)
+            shown = axis.imshow(
+                np.log10(np.maximum(grid, 1e-4)).T, origin="lower", extent=(0, 1, 0, 1),
+                vmin=-3, vmax=0, cmap="viridis",
+            )  # fmt: skip
+            axis.set_title(cell.replace(", ", "\n", 1), fontsize=7)
+    figure.colorbar(shown, ax=axes, label="log10 max error", shrink=0.8)
+    figure.supxlabel("r")
+    figure.supylabel("t")
+    return {"error-grid": figure}
+
+
 def _panels(
     count: int, rows: int = 1, columns: int | None = None, height: float = 2.3
 ) -> tuple[Figure, np.ndarray]:
