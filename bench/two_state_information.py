@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     u = chains.two_state()
-    r, t = UniformGap(0.01).sample((2_000_000,), torch.Generator().manual_seed(0))
+    r, t, _ = UniformGap(0.01).sample((2_000_000,), torch.Generator().manual_seed(0))
     schedule = Exponential.of(u)
     slope = torch.func.jvp(lambda t: schedule(r, t), (t,), (torch.ones_like(t),))[1]
     moved = schedule(r, t) / 2  # P(x_t != x_r)

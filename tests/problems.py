@@ -19,7 +19,14 @@ from discrete_meanflow.process import (
     Uniform,
 )
 from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
-from discrete_meanflow.times import FromSource, LogitNormal, Mixed, TimeSampler, UniformGap
+from discrete_meanflow.times import (
+    FromSource,
+    LogitNormal,
+    Mixed,
+    TauUniform,
+    TimeSampler,
+    UniformGap,
+)
 
 ALPHA = 1e-6  # level of every chi-square test: a true law fails one run in a million
 
@@ -50,6 +57,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "mixed": Mixed(0.25, UniformGap(0.01)),
     "from the source": FromSource(0.01),
     "diagonal": Mixed(0.0, UniformGap(0.01)),
+    "tau": TauUniform(5, 0.25),
 }
 
 

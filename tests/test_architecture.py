@@ -14,6 +14,7 @@ RANK = {
     "types": 0,
     "files": 1,
     "simplex": 1,
+    "tau": 1,
     "ctmc": 2,
     "data": 2,
     "times": 2,

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.types import Probs, State
+from discrete_meanflow.types import Point, Probs, State
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -14,6 +14,11 @@ def delta(x: State, n: int, dtype: torch.dtype) -> Probs:
     Written as a comparison because ``one_hot`` cannot be vectorised over stacked models.
     """
     return (x[..., None] == torch.arange(n, device=x.device)).to(dtype)
+
+
+def as_point(x: State | Point, n: int, dtype: torch.dtype) -> Point:
+    """A state as a point: ``delta_x`` of a symbol, a soft state as it is."""
+    return x if x.is_floating_point() else delta(x, n, dtype)
 
 
 def categorical(p: Probs, g: torch.Generator, draws: int | None = None) -> State:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 import torch
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Times
 
 
 class TimePair(NamedTuple):
     r: Times
     t: Times
+    s: Times | None = None  # a time between them, for objectives that compose two steps
 
 
 class TimeSampler(ABC):
@@ -109,3 +111,26 @@ class Mixed(TimeSampler):
         r = _uniform(shape, g) * (1 - self.epsilon)
         apart = _uniform(shape, g) < self.share
         return TimePair(torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon))
+
+
+class TauUniform(TimeSampler):
+    """``r < s < t`` with ``tau(r), tau(s), tau(t)`` uniform: for soft states over V symbols.
+
+    A share ``whole`` of the pairs is (0, 1), the step that generation takes at once.
+    """
+
+    def __init__(self, vocabulary: int, whole: float = 0.1) -> None:
+        if not 0 <= whole <= 1:
+            raise InputError(f"time sampler: the share of pairs (0, 1) must lie in [0, 1]: {whole}")
+        self.clock, self.whole = Tau(vocabulary), whole
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        low, high = torch.stack([_uniform(shape, g), _uniform(shape, g)]).sort(0).values
+        all_at_once = _uniform(shape, g) < self.whole
+        low, high = low.masked_fill(all_at_once, 0), high.masked_fill(all_at_once, 1)
+        middle = low + (high - low) * _uniform(shape, g)
+        clock = self.clock.to(g.device)
+        return TimePair(*(clock.inverse(tau) for tau in (low, high, middle)))
+
+    def __repr__(self) -> str:
+        return f"TauUniform(vocabulary={self.clock.vocabulary}, whole={self.whole:g})"

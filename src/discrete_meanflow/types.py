@@ -9,6 +9,7 @@ from torch import Tensor
 
 State = Int[Tensor, "*batch"]  # x, y in S = {0, ..., n-1}
 Times = Float[Tensor, "*batch"]  # r <= t in [0, 1]
+Point = Float[Tensor, "*batch n"]  # a soft state, in place of delta_x
 Logits = Float[Tensor, "*batch n"]
 Probs = Float[Tensor, "*batch n"]  # a law on S in the last axis
 Matrix = Float[Tensor, "*batch n n"]  # M[y, x]: columns are indexed by the start state

@@ -60,7 +60,7 @@ def enumerated(process, r=0.2, t=0.7):
     x, y = x.flatten(), y.flatten()
     R, T = (torch.full((n * n,), s, dtype=torch.float64) for s in (r, t))
     law = process.law(x, R, T)
-    path = PathSample(x, R, T, y[:, None], law, x.new_empty(n * n, 0))
+    path = PathSample(x, R, T, y[:, None], law, x.new_empty(n * n, 0), T)
     return path, law.gather(-1, y[:, None])[:, 0] / n
 
 
@@ -122,7 +122,7 @@ def test_more_draws_vary_less():
     law = RING.law(x, r, t)
     spread = []
     for draws in (1, 8):
-        path = PathSample(x, r, t, categorical(law, seeded(), draws), law, x.new_empty(n, 0))
+        path = PathSample(x, r, t, categorical(law, seeded(), draws), law, x.new_empty(n, 0), t)
         spread.append(Sampled(RING, draws)(None, path).var(0).sum().item())
     assert 7 < spread[0] / spread[1] < 9.2
 

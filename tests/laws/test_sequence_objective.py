@@ -74,7 +74,7 @@ def enumerated(process, r=R, t=T):
                     weights.append(p)
     x, y, x1 = (torch.tensor(part) for part in zip(*rows, strict=True))
     times = [torch.full((len(x), 1), s, dtype=torch.float64) for s in (r, t)]
-    path = PathSample(x, *times, y[..., None], torch.empty(*x.shape, 0), x1)
+    path = PathSample(x, *times, y[..., None], torch.empty(*x.shape, 0), x1, times[1])
     return path, torch.tensor(weights, dtype=torch.float64)
 
 
@@ -257,7 +257,7 @@ def test_revealed_positions_stay_and_cost_nothing():
     x = torch.tensor([[0, 2], [1, 1]])
     r, t = (torch.full((2, 1), s, dtype=torch.float64) for s in (R, T))
     assert torch.equal(kernel.probs(x, r, t), delta(x, 4, torch.float64))
-    path = PathSample(x, r, t, x[..., None], torch.empty(2, 2, 0), x)
+    path = PathSample(x, r, t, x[..., None], torch.empty(2, 2, 0), x, t)
     for objective in (KernelCE(), PosteriorRegression(), KernelResidual(Sampled(process))):
         loss = objective(kernel, path)
         assert loss.item() == 0

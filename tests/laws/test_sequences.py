@@ -7,8 +7,10 @@ import torch
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator
-from discrete_meanflow.data import BigramChain
+from discrete_meanflow.data import BigramChain, IndependentCategorical
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.experiment.structured_noise import defect, exact_kernel
+from discrete_meanflow.kernel import BridgeKernel
 from discrete_meanflow.objective import forward_mode
 from discrete_meanflow.process import Absorbing, Masking, Posterior, Structured, Uniform
 from discrete_meanflow.simplex import delta
@@ -314,3 +316,32 @@ def test_the_posterior_is_bayes_rule(kind):
 def test_a_posterior_needs_a_law():
     with pytest.raises(InputError, match="TokenArray is not"):
         Posterior(PROCESSES["masking"])
+
+
+def test_what_cannot_have_been_seen_is_refused():
+    """A cycle 0 -> 1 -> 2 -> 0 never shows 0 twice in a row; a mask never hides at r = 1."""
+    process = Masking(
+        BigramChain(torch.full((3,), 1 / 3, dtype=torch.float64), torch.eye(3).roll(1, 1), 3)
+    )
+    for x, r in (([[0, 0, 3]], 0.5), ([[0, 3, 3]], 0.0), ([[3, 3, 3]], 1.0)):
+        with pytest.raises(InputError, match="probability zero"):
+            Posterior(process)(torch.tensor(x), *times([[r]], [[1.0]]))
+
+
+def test_an_exact_kernel_lives_where_its_process_lives():
+    process = Structured(BigramChain.dirichlet(3, 3), chains.ring(3)).to("meta")
+    home = BridgeKernel(Posterior(process), process).home
+    assert (home.device.type, home.dtype) == ("meta", torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("law", "composes"),
+    [
+        (IndependentCategorical.dirichlet(3, 3, 1.0), True),
+        (BigramChain.dirichlet(3, 3, 1.0), False),
+    ],
+)
+def test_exact_posteriors_compose_where_positions_are_independent(law, composes):
+    process = Structured(law, chains.ring(3))
+    found = defect(exact_kernel(process), process)
+    assert found < 1e-12 if composes else found > 1e-3

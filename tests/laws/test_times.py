@@ -5,7 +5,9 @@ import torch
 from scipy.stats import kstest
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.times import LogitNormal, Mixed, UniformGap
+from discrete_meanflow.objective import finite_difference, forward_mode
+from discrete_meanflow.tau import Tau
+from discrete_meanflow.times import LogitNormal, Mixed, TauUniform, UniformGap
 from problems import ALPHA, TIME_SAMPLERS, seeded
 
 every_sampler = pytest.mark.parametrize("times", TIME_SAMPLERS.values(), ids=TIME_SAMPLERS)
@@ -13,10 +15,10 @@ every_sampler = pytest.mark.parametrize("times", TIME_SAMPLERS.values(), ids=TIM
 
 @every_sampler
 def test_pairs_are_ordered_and_apart(times):
-    r, t = times.sample((50_000,), seeded())
+    r, t, _ = times.sample((50_000,), seeded())
     assert r.min() >= 0
     assert t.max() <= 1
-    assert (t - r).min() >= times.epsilon - 1e-12
+    assert (t - r).min() >= getattr(times, "epsilon", 0.0) - 1e-12
     assert r.dtype == torch.float64
 
 
@@ -29,15 +31,56 @@ def test_the_generator_decides(times):
 
 
 def test_the_papers_law():
-    r, t = UniformGap(0.01).sample((20_000,), seeded())
+    r, t, _ = UniformGap(0.01).sample((20_000,), seeded())
     assert kstest(r / 0.99, "uniform").pvalue > ALPHA
     assert kstest((t - r - 0.01) / (0.99 - r), "uniform").pvalue > ALPHA
 
 
 def test_the_share_of_pairs_apart():
-    r, t = Mixed(0.25, UniformGap(0.01)).sample((100_000,), seeded())
+    r, t, _ = Mixed(0.25, UniformGap(0.01)).sample((100_000,), seeded())
     near = (t - r - 0.01).abs() < 1e-9
     assert abs(near.double().mean().item() - 0.75) < 0.01
+
+
+def test_three_times_uniform_in_tau():
+    times = TauUniform(27, whole=0.0)
+    r, t, s = times.sample((20_000,), seeded())
+    assert bool(((r <= s) & (s <= t)).all())
+    low, high, middle = (times.clock(time) for time in (r, t, s))
+    for level in (low**2 - 2 * low + 1, high**2, (middle - low) / (high - low)):
+        assert kstest(level, "uniform").pvalue > ALPHA
+    r, t, _ = TauUniform(27, whole=0.25).sample((100_000,), seeded())
+    assert abs(((r == 0) & (t == 1)).double().mean().item() - 0.25) < 0.01
+
+
+@pytest.mark.parametrize("vocabulary", [2, 5, 27, 50_000])
+def test_tau_is_the_share_of_tokens_that_can_be_read_off(vocabulary):
+    clock = Tau(vocabulary)
+    ends = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    assert torch.equal(clock(ends), ends)
+    assert torch.equal(clock.inverse(ends), ends)
+    tau = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
+    t = clock.inverse(tau)
+    assert (clock(t) - tau).abs().max() < 1e-12
+    draws = 20_000 if vocabulary < 100 else 500
+    z = torch.randn(draws, vocabulary, generator=seeded())
+    for share, time in zip(tau.tolist(), t.tolist(), strict=True):
+        x = (1 - time) * z
+        x[:, 0] += time
+        p = 1 / vocabulary + (1 - 1 / vocabulary) * share
+        read = (x.argmax(-1) == 0).double().mean().item()
+        assert abs(read - p) < 5 * (p * (1 - p) / draws) ** 0.5
+
+
+def test_tau_can_be_differentiated_both_ways():
+    clock = Tau(27)
+    t = torch.rand(100, generator=seeded(), dtype=torch.float64) * 0.8
+    for f, at in ((clock, t), (clock.inverse, clock(t).clamp(1e-3, 0.99))):
+        slope = forward_mode(f, at)
+        off = (slope - finite_difference(f, at)).abs() / slope
+        assert off.median() < 1e-9
+        assert off.max() < 0.01  # at the corners of the table
+        assert slope.min() > 0
 
 
 def test_a_negative_mean_draws_earlier_times():

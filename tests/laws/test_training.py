@@ -127,7 +127,7 @@ def test_the_traced_step_is_the_step(p):
     first, second = (tree_map(lambda a, i=i: a[i], paths) for i in range(2))
 
     def gradient(parameters, path):
-        return trainer.stack.clipped_gradient(parameters, path, 1.0)
+        return trainer.stack.clipped_gradient(parameters, {}, path, 1.0)
 
     traced = trace(gradient, trainer.parameters, first)
     loss, gradients = gradient(trainer.parameters, second)
@@ -235,7 +235,7 @@ def test_the_compiled_step_is_the_step(monkeypatch):
 
 def step_of(trainer):
     def gradient(parameters, path):
-        return trainer.stack.clipped_gradient(parameters, path, 1.0)
+        return trainer.stack.clipped_gradient(parameters, {}, path, 1.0)
 
     return gradient
 

@@ -45,7 +45,7 @@ class Law(Sequences):
         """``p(x_d | evidence)``: shape ``(*batch, D, V)``, as that of ``evidence``.
 
         ``evidence[..., d, v]`` is the likelihood of what was seen at position d if ``x_d = v``,
-        up to a factor; what was seen must be possible.
+        up to a factor. What cannot have been seen is refused.
         """
 
 
@@ -59,6 +59,14 @@ def dirichlet_laws(vocabulary: int, rows: int, concentration: float, seed: int) 
         )
     rng = numpy.random.default_rng(seed)
     return torch.from_numpy(rng.dirichlet([concentration] * vocabulary, rows))
+
+
+def normalised(p: Tensor) -> Probs:
+    """Weights as a law in the last axis; all of them zero means that what was seen cannot be."""
+    total = p.sum(-1, keepdim=True)
+    if not bool((total > 0).all()):
+        raise InputError("posterior: what was seen has probability zero under this law")
+    return p / total
 
 
 def check_laws(p: Tensor, what: str, dims: int) -> Tensor:

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws
+from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws, normalised
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
@@ -57,17 +57,13 @@ class BigramChain(Law):
     def posterior(self, evidence: Tensor) -> Probs:
         """Forward and backward sums over the chain, each scaled to one."""
         seen = evidence.double().unbind(-2)
-        ahead = [_scaled(self.initial * seen[0])]
+        ahead = [normalised(self.initial * seen[0])]
         for e in seen[1:]:
-            ahead.append(_scaled((ahead[-1] @ self.rows) * e))
+            ahead.append(normalised((ahead[-1] @ self.rows) * e))
         back = [torch.ones_like(seen[-1])]
         for e in reversed(seen[1:]):
-            back.append(_scaled((back[-1] * e) @ self.rows.T))
-        return _scaled(torch.stack(ahead, -2) * torch.stack(back[::-1], -2))
+            back.append(normalised((back[-1] * e) @ self.rows.T))
+        return normalised(torch.stack(ahead, -2) * torch.stack(back[::-1], -2))
 
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"
-
-
-def _scaled(p: Tensor) -> Tensor:
-    return p / p.sum(-1, keepdim=True)

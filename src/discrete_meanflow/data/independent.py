@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws
+from discrete_meanflow.data.base import Law, check_laws, digest, dirichlet_laws, normalised
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Probs, State
 
@@ -40,8 +40,7 @@ class IndependentCategorical(Law):
         return self.probs[:-1, :, None] * self.probs[1:, None, :]
 
     def posterior(self, evidence: Tensor) -> Probs:
-        p = self.probs * evidence
-        return p / p.sum(-1, keepdim=True)
+        return normalised(self.probs * evidence)
 
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"

@@ -157,7 +157,7 @@ def target_variance(draws: int) -> Json:
             r = torch.zeros(draws, 1, dtype=torch.float64)
             t = torch.full_like(r, time)
             y = process.advance(x, x1, r, t, g, estimator.draws)
-            path = PathSample(x, r, t, y, torch.empty(*x.shape, 0), x1)
+            path = PathSample(x, r, t, y, torch.empty(*x.shape, 0), x1, t)
             target = estimator(kernel, path)  # which looks at the path alone
             found[name].append(target.var(0).sum(-1).mean().item())
     return found

@@ -131,10 +131,13 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     jobs = max(1, min(order.jobs or cores, len(cells)))
     threads = max(1, cores // jobs)
     with _stopwatch(order) as wall_seconds:
+        noted = time.monotonic()
 
         def watched(news: Progress) -> None:
-            if news.iteration == news.iterations:
+            nonlocal noted
+            if time.monotonic() - noted > SAVE_EVERY:
                 wall_seconds()  # noted, lest a run that is killed has taken no time
+                noted = time.monotonic()
             watch(news)
 
         if order.device == "cuda":
@@ -183,9 +186,20 @@ def assemble(experiment: Experiment, order: Order, settings: Json, parts: Json) 
         "scale": order.scale.value,
         "settings": settings["cells"],
         "facts": facts,
+        "facts_device": device_name("cpu"),
         "cells": parts,
-        "claims": [claim.describe() for claim in experiment.claims(facts, parts)],
+        "claims": _claims(experiment, facts, parts),
     }
+
+
+def _claims(experiment: Experiment, facts: Json, parts: Json) -> list[Json]:
+    try:
+        return [claim.describe() for claim in experiment.claims(facts, parts)]
+    except KeyError as missing:
+        raise InputError(
+            f"{experiment.name}: a finished part lacks {missing}, it was made by another version; "
+            "delete the folder's parts/ to run them again"
+        ) from None
 
 
 def run_cell(

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.ctmc.transition import as_times
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times
 
 
@@ -27,9 +28,10 @@ class Kernel(nn.Module, ABC):
     def home(self) -> Tensor:
         """An empty tensor with the device and the dtype that the kernel computes in.
 
-        A kernel without parameters is an exact one: it computes in float64.
+        They are those of its parameters; an exact kernel, which has none, has buffers in float64.
         """
-        first = next(self.parameters(), torch.empty(0, dtype=torch.float64))
+        held = (tensor for tensor in (*self.parameters(), *self.buffers()))
+        first = next((t for t in held if t.is_floating_point()), torch.empty(0).double())
         return first.new_empty(0)
 
     @abstractmethod
@@ -39,6 +41,15 @@ class Kernel(nn.Module, ABC):
     @abstractmethod
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         """Draw ``X_t ~ K_theta(., x, r, t)``: shape ``(*batch,)``."""
+
+    def decode(self, x: State, g: torch.Generator) -> State:
+        """Symbols from a state at time 1; a hard state is one already."""
+        return x
+
+    def check_start(self, x: State) -> None:
+        """Refuse what cannot be a state of this kernel."""
+        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
+            raise InputError("sampler: start states must be whole numbers from 0")
 
     def probs(self, x: State, r: Times, t: Times) -> Probs:
         """``K_theta(., x, r, t)``: shape ``(*batch, n)``. Differentiable; checks nothing."""

@@ -1,6 +1,6 @@
 """How far a kernel or its samples are from the truth."""
 
-from discrete_meanflow.metric.composition import composition_defect, triples
+from discrete_meanflow.metric.composition import composition_defect, time_triples
 from discrete_meanflow.metric.divergence import sampling_floor, total_variation
 from discrete_meanflow.metric.kernel_error import KernelError, kernel_error, time_grid
 from discrete_meanflow.metric.sequences import marginal_tv, pair_tv
@@ -13,6 +13,6 @@ __all__ = [
     "pair_tv",
     "sampling_floor",
     "time_grid",
+    "time_triples",
     "total_variation",
-    "triples",
 ]

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.time_embedding import Sinusoidal
-from discrete_meanflow.simplex import delta
+from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
 
 
@@ -46,8 +46,9 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, states)
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """States ``(*batch, D)``, times ``(*batch, D or 1)`` -> ``(*batch, D, n)``."""
-        symbols = self.symbol(delta(x, self.states, t.dtype))  # (*batch, D, width)
+        """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
+        ``(*batch, D, n)``."""
+        symbols = self.symbol(as_point(x, self.states, t.dtype))  # (*batch, D, width)
         times = self.time(torch.cat([self.embed(r), self.embed(t)], -1))
         return self.head(self.norm(self.layers(symbols + self.position + times)))
 
@@ -75,15 +76,17 @@ class Attention(nn.Module):
     The fused kernels have no forward-mode derivative, and the identity needs d/dt.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, rotation: nn.Module | None = None) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.rotation = heads, rotation
         self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         split = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
         query, key, value = split.movedim(-3, 0).transpose(-2, -3)  # each (*batch, heads, D, w)
+        if self.rotation is not None:
+            query, key = self.rotation(query), self.rotation(key)
         scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         mixed = scores.softmax(-1) @ value
         return self.out(mixed.transpose(-2, -3).flatten(-2))

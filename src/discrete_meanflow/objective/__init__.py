@@ -10,6 +10,7 @@ from discrete_meanflow.objective.estimator import (
     RaoBlackwell,
     Sampled,
 )
+from discrete_meanflow.objective.flow_map import Composition, Distillation, ForwardEquation
 from discrete_meanflow.objective.hybrid import hybrid
 from discrete_meanflow.objective.kernel_residual import KernelResidual, time_left
 from discrete_meanflow.objective.residual_kl import ResidualKL
@@ -19,8 +20,11 @@ from discrete_meanflow.objective.weighted import Weighted
 
 __all__ = [
     "BoundaryPenalty",
+    "Composition",
+    "Distillation",
     "Estimator",
     "ExactExpectation",
+    "ForwardEquation",
     "KernelCE",
     "KernelResidual",
     "ModelExpectation",

@@ -16,5 +16,9 @@ class Objective(nn.Module, ABC):
     draws: int = 1  # draws of x_t per path that the objective wants
 
     @abstractmethod
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
-        """A scalar: the mean over the batch."""
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
+        """A scalar: the mean over the batch.
+
+        teacher: where targets come from that the kernel itself makes: its running average, if
+        the training keeps one. No gradient flows through it.
+        """

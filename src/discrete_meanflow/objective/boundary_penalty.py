@@ -14,7 +14,7 @@ class BoundaryPenalty(Objective):
         super().__init__()
         self.states = states
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         x = torch.arange(self.states, device=path.x.device).expand(*path.r.shape, self.states)
         r = path.r[..., None].expand(x.shape)
         gap = kernel.probs(x, r, r) - delta(x, self.states, r.dtype)

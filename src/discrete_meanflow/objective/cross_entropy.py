@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import DestinationKernel, Kernel
+from discrete_meanflow.kernel import DestinationKernel, Kernel, SoftKernel
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Times
@@ -15,7 +15,12 @@ class KernelCE(Objective):
 
     draws = 0  # x_t is not looked at
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
+        if isinstance(kernel, SoftKernel):
+            raise InputError(
+                "kernel-CE would teach a soft kernel the mean of where a point goes, not where it "
+                "goes; train it by PosteriorRegression and Composition"
+            )
         return cross_entropy(kernel, path, path.t)
 
 
@@ -27,7 +32,7 @@ class PosteriorRegression(Objective):
 
     draws = 0
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         return cross_entropy(kernel, path, path.r)
 
 
@@ -37,7 +42,7 @@ def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
         raise InputError(
             f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none"
         )
-    if path.x1.shape != path.x.shape:
+    if path.x1.shape[-1] == 0:
         raise InputError("cross-entropy needs clean data x1, and a chain process has none")
     log_q = kernel.log_q(path.x, kernel(path.x, path.r, t))
     return -log_q.gather(-1, path.x1[..., None]).mean()

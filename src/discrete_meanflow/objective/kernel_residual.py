@@ -31,7 +31,7 @@ class KernelResidual(Objective):
         weight = f", weight={_name(self.weight)}" if self.weight else ""
         return f"derivative={_name(self.derivative)}{weight}"
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         dK_dt = self.derivative(lambda t: kernel.probs(path.x, path.r, t), path.t)
         g = self.estimator(kernel, path)
         residual = dK_dt - g

@@ -26,7 +26,7 @@ class ResidualKL(Objective):
             raise InputError(f"residual in KL form: the floor must lie in (0, 1), got {floor:g}")
         self.floor = floor
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         log_q, bracket = self._at_x1(kernel, path)
         return -(log_q + bracket.clamp(min=self.floor).log()).mean()
 

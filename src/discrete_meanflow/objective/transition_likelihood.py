@@ -9,7 +9,7 @@ from discrete_meanflow.process import PathSample
 class TransitionLikelihood(Objective):
     """``-log K_theta(x_t | x_r)``: the baseline that needs neither generator nor derivative."""
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         K = kernel.probs(path.x, path.r, path.t)
         hit = K.gather(-1, path.y)  # (*batch, m)
         return -hit.clamp(min=torch.finfo(K.dtype).tiny).log().mean()

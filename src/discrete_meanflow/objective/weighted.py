@@ -23,8 +23,8 @@ class Weighted(Objective):
         self.terms = nn.ModuleList(objective for _, objective in terms)
         self.draws = max(objective.draws for _, objective in terms)
 
-    def forward(self, kernel: Kernel, path: PathSample) -> Tensor:
-        losses = [objective(kernel, path) for objective in self.terms]
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
+        losses = [objective(kernel, path, teacher) for objective in self.terms]
         return torch.stack(losses) @ self.weights.to(losses[0].dtype)
 
     def extra_repr(self) -> str:

@@ -6,6 +6,7 @@ from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Ma
 from discrete_meanflow.process.posterior import Posterior
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.process.simulated import SimulatedProcess
+from discrete_meanflow.process.soft import Soft
 from discrete_meanflow.process.structured import Structured
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Process",
     "SequenceProcess",
     "SimulatedProcess",
+    "Soft",
     "Structured",
     "Uniform",
 ]

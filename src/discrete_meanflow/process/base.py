@@ -18,6 +18,7 @@ class PathSample(NamedTuple):
     y: State  # m draws of x_t ~ K_{r,t}(., x_r)              (*batch, m)
     law: Tensor  # K_{r,t}(., x_r)                            (*batch, n), or (*batch, 0) if unknown
     x1: State  # the clean data at time 1                    (*batch,), or (*batch, 0) if none
+    s: Times  # a time between r and t; t itself where nothing asks for one
 
 
 class Process(nn.Module, ABC):

@@ -47,7 +47,7 @@ class ChainProcess(Process):
         return self.propagator.law(x, r, t)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
-        r, t = times
+        r, t = times.r, times.t
         x_0 = self.source(tuple(r.shape), g)
         x = categorical(self.law(x_0, torch.zeros_like(r), r), g)
         law = self.law(x, r, t)
@@ -56,7 +56,8 @@ class ChainProcess(Process):
             y = quantile(law, spread_levels(2 * x + (t - r), draws, g))
         else:
             y = categorical(law, g, draws)
-        return PathSample(x, r.float(), t.float(), y, law.float(), x.new_empty(*x.shape, 0))
+        none = x.new_empty(*x.shape, 0)
+        return PathSample(x, r.float(), t.float(), y, law.float(), none, t.float())
 
     def rates_at(self, path: PathSample) -> Probs:
         return self.rate(path.y, path.t[..., None].expand(path.y.shape))

@@ -64,24 +64,24 @@ class OneSymbol(Interpolating):
 class Absorbing(OneSymbol):
     """Noise is a symbol that the alphabet already has."""
 
-    def __init__(self, data: Sequences, token: int) -> None:
+    def __init__(self, data: Sequences, token: int, clamps: float = 0.0) -> None:
         if not 0 <= token < data.vocabulary:
             raise InputError(
                 f"absorbing: the token must lie in the alphabet 0 .. {data.vocabulary - 1}, "
                 f"got {token}; Masking(data) adds a symbol of its own"
             )
-        super().__init__(data, data.vocabulary)
+        super().__init__(data, data.vocabulary, clamps)
         self.token = token
 
     def extra_repr(self) -> str:
-        return f"token={self.token}"
+        return " ".join([f"token={self.token}", super().extra_repr()]).strip()
 
 
 class Masking(OneSymbol):
     """Noise is one symbol more, the mask: state V of the V + 1 states."""
 
-    def __init__(self, data: Sequences) -> None:
-        super().__init__(data, data.vocabulary + 1)
+    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+        super().__init__(data, data.vocabulary + 1, clamps)
         self.token = data.vocabulary
 
 
@@ -93,8 +93,8 @@ class Uniform(Interpolating):
     which has the same ``x_r | x1``.
     """
 
-    def __init__(self, data: Sequences) -> None:
-        super().__init__(data, data.vocabulary)
+    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+        super().__init__(data, data.vocabulary, clamps)
 
     def source_law(self) -> Probs:
         return torch.full((self.states,), 1 / self.states, dtype=torch.float64)

@@ -1,8 +1,10 @@
 from abc import abstractmethod
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.data import Sequences
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.times import TimePair
@@ -17,9 +19,12 @@ class SequenceProcess(Process):
     sequence share them.
     """
 
-    def __init__(self, data: Sequences, states: int) -> None:
+    def __init__(self, data: Sequences, states: int, clamps: float = 0.0) -> None:
+        """clamps: the share of training sequences in which some positions are known."""
         super().__init__()
-        self.data, self.states, self.length = data, states, data.length
+        if not 0 <= clamps <= 1:
+            raise InputError(f"clamps: the share of sequences must lie in [0, 1], got {clamps:g}")
+        self.data, self.states, self.length, self.clamps = data, states, data.length, clamps
 
     @abstractmethod
     def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
@@ -45,14 +50,35 @@ class SequenceProcess(Process):
         return categorical(self.bridge(x, q, r.double(), t.double()), g, draws)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
-        """``times`` has one pair for each sequence."""
-        r, t = (s[..., None] for s in times)
+        """``times`` has one pair for each sequence; clamped positions have r = t = 1."""
         x1 = self.data.sample(tuple(times.r.shape), g)
+        between = times.t if times.s is None else times.s
+        r, t, s = (time[..., None] for time in (times.r, times.t, between))
+        if self.clamps > 0:
+            held = self.random_clamps(tuple(times.r.shape), g)
+            r, t, s = (torch.where(held, 1.0, time) for time in (r, t, s))
         x = self.corrupt(x1, r, g)
         y = self.advance(x, x1, r, t, g, draws)
         unknown = torch.empty(*x.shape, 0, device=x.device)
-        return PathSample(x, r.float(), t.float(), y, unknown, x1)
+        return PathSample(x, r.float(), t.float(), y, unknown, x1, s.float())
+
+    def random_clamps(self, shape: tuple[int, ...], g: torch.Generator) -> Tensor:
+        """Which positions are known beforehand: bool of shape ``(*shape, D)``.
+
+        In a share ``clamps`` of the sequences, each position with a chance that is itself
+        uniform, so that every number of known positions is met.
+        """
+        some = torch.rand(*shape, 1, device=g.device, generator=g) < self.clamps
+        chance = torch.rand(*shape, 1, device=g.device, generator=g)
+        return some & (torch.rand(*shape, self.length, device=g.device, generator=g) < chance)
+
+    def hold(self, x: State, tokens: State, held: Tensor) -> State:
+        """The state x with the given tokens in the positions that are ``held``."""
+        return torch.where(held, tokens, x)
 
     def rates_at(self, path: PathSample) -> Probs:
         x1 = path.x1[..., None].expand(path.y.shape)
         return self.rate(path.y, path.t[..., None], x1)
+
+    def extra_repr(self) -> str:
+        return f"clamps={self.clamps:g}" if self.clamps else ""

@@ -29,7 +29,7 @@ class SimulatedProcess(Process):
         return categorical(self.initial, g, math.prod(shape)).view(shape)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
-        r, t = (s.reshape(-1) for s in times)
+        r, t = (s.reshape(-1) for s in (times.r, times.t))
         x = self.simulate(self.source(tuple(r.shape), g), torch.zeros_like(r), r, g)
         x_m, r_m, t_m = (s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t))
         y = self.simulate(x_m, r_m, t_m, g)
@@ -41,6 +41,7 @@ class SimulatedProcess(Process):
             y.view(*shape, draws),
             torch.empty(*shape, 0, device=x.device),
             x.new_empty(*shape, 0),
+            times.t.float(),
         )
 
     def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:

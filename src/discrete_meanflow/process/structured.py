@@ -31,13 +31,13 @@ class Structured(SequenceProcess):
     left: Tensor
     stationary: Tensor
 
-    def __init__(self, data: Sequences, noise: ConstantGenerator) -> None:
+    def __init__(self, data: Sequences, noise: ConstantGenerator, clamps: float = 0.0) -> None:
         if noise.states < data.vocabulary:
             raise InputError(
                 f"structured noise: the generator has {noise.states} states, the alphabet "
                 f"{data.vocabulary} symbols"
             )
-        super().__init__(data, noise.states)
+        super().__init__(data, noise.states, clamps)
         self.noise = noise
         values, right = torch.linalg.eig(noise.matrix)
         condition = float(torch.linalg.cond(right))
@@ -82,7 +82,7 @@ class Structured(SequenceProcess):
         return categorical(_columns(N, x1), g)
 
     def likelihood(self, x: State, r: Times) -> Probs:
-        r = r.double().expand(x.shape)
+        r = r.double()
         return _rows(self.noising(r, torch.ones_like(r)), x)[..., : self.data.vocabulary]
 
     def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
@@ -106,7 +106,7 @@ class Structured(SequenceProcess):
         return out - delta(y, self.states, t.dtype) * out.sum(-1, keepdim=True)
 
     def extra_repr(self) -> str:
-        return f"{self.noise}"
+        return " ".join([f"{self.noise}", super().extra_repr()]).strip()
 
 
 def _columns(N: Matrix, x: State) -> Probs:

@@ -32,7 +32,8 @@ HEADLINES = {
     "simulable": ("matrix", "simulation"),
     "mean-rate": ("identity",),
     "target-variance": ("growth", "ratio", "norm"),
-    "multi-step": ("steps/", "cause/"),
+    "objective-comparison": ("bars/",),
+    "multi-step": ("steps/", "cause/", "pairs/"),
     "hybrid-sweep": ("best/",),
 }
 

@@ -122,8 +122,8 @@ def steps_of(results: Json, objectives: tuple[str, ...]) -> Figure:
             colour = COLOURS["PR" if objective == "KCE" else objective]
             axis.plot(STEPS, tv.mean(0), "o-", color=colour, label=objective)
         fact = results["facts"][name]
-        if "exact_steps" in fact:
-            axis.plot(STEPS, fact["exact_steps"], "x:", color=RED, label="exact q")
+        if "exact" in fact:
+            axis.plot(STEPS, fact["exact"]["tv_many"], "x:", color=RED, label="exact posterior")
         axis.axhline(fact["floor_many"], color=GREY, ls="--", lw=1)
         axis.set(title=name, xscale="log", yscale="log")
         axis.set_xticks(STEPS, STEPS)

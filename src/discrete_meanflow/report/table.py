@@ -65,6 +65,12 @@ def grid_markdown(rows: list[list[str]]) -> str:
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 
 
+def _facts_device(results: Json) -> str:
+    """Where exact values were computed, if elsewhere than the training."""
+    device = results.get("facts_device", results["device"])
+    return "" if device == results["device"] else f" (exact values: {device})"
+
+
 def escaped(text: str) -> str:
     """Text for a cell of a Markdown table, in which a bar would begin the next cell."""
     return text.replace("|", "\\|")
@@ -90,6 +96,7 @@ def claims_markdown(results: Json) -> str:
     lines += [
         "",
         f"`{results['command']}`: {results['device']}, torch {results['versions']['torch']}, "
-        f"seeds {seeds}, {results['date']}, {results['wall_seconds']:.0f} s.",
+        f"seeds {seeds}, {results['date']}, {results['wall_seconds']:.0f} s"
+        f"{_facts_device(results)}.",
     ]
     return "\n".join(lines)

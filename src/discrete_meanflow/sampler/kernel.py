@@ -39,24 +39,26 @@ class KernelSampler:
         others are drawn given them.
         """
         self._check(x)
+        positions = x.shape[:-1] if x.is_floating_point() else x.shape
         dtype = self.kernel.home.dtype
         for r, t in zip(self.grid, self.grid[1:], strict=False):
-            r_x, t_x = (torch.full(x.shape, s, dtype=dtype, device=x.device) for s in (r, t))
+            r_x, t_x = (torch.full(positions, s, dtype=dtype, device=x.device) for s in (r, t))
             if clamped is not None:
                 r_x, t_x = r_x.masked_fill(clamped, 1), t_x.masked_fill(clamped, 1)
             x = self.kernel.transport(x, self.kernel(x, r_x, t_x), r_x, t_x, g)
-        return x
+        return self.kernel.decode(x, g) if self.grid[-1] == 1 else x
 
     def _check(self, x: State) -> None:
-        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
-            raise InputError("sampler: start states must be whole numbers from 0")
+        self.kernel.check_start(x)
+        soft = x.is_floating_point()
         for module in self.kernel.network.modules():
             states, length = (getattr(module, what, None) for what in ("states", "length"))
-            if isinstance(states, int) and x.numel() and int(x.max()) >= states:
+            if isinstance(states, int) and x.numel() and not soft and int(x.max()) >= states:
                 raise InputError(
                     f"sampler: start state {int(x.max())} is none of the kernel's {states}"
                 )
-            if isinstance(length, int) and x.shape[-1:] != (length,):
+            found = x.shape[-2:-1] if soft else x.shape[-1:]
+            if isinstance(length, int) and found != (length,):
                 raise InputError(
                     f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
                 )

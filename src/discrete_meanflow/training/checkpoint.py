@@ -57,6 +57,7 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
 
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
     tensors = {f"parameter/{name}": p for name, p in trainer.parameters.items()}
+    tensors |= {f"average/{name}": p for name, p in trainer.average.items()}
     for name, p in trainer.parameters.items():
         for slot, value in trainer.optimiser.state[p].items():
             tensors[f"optimiser/{slot}/{name}"] = value

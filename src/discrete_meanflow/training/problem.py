@@ -92,6 +92,7 @@ class Recipe:
     weight_decay: float = 1e-5
     final_share: float = 0.01  # the learning rate ends at this share of where it began
     clip: float = 1.0  # largest gradient norm, per seed
+    average: float = 0.0  # decay of a running average of the weights, which teaches; 0: none
     tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
     block: int = 100  # steps between records; paths are drawn a block at a time
 
@@ -100,6 +101,8 @@ class Recipe:
             raise InputError("recipe: iterations, batch and block must be at least 1")
         if not self.learning_rate > 0 or not self.clip > 0 or self.weight_decay < 0:
             raise InputError("recipe: learning rate and clip must be > 0, weight decay >= 0")
+        if not 0 <= self.average < 1:
+            raise InputError(f"recipe: the average's decay must lie in [0, 1), got {self.average}")
 
     def learning_rate_at(self, step: int) -> float:
         """Cosine from ``learning_rate`` to ``final_share`` of it."""
@@ -107,4 +110,7 @@ class Recipe:
         return self.learning_rate * (self.final_share + (1 - self.final_share) * fall)
 
     def describe(self) -> dict[str, Any]:
-        return asdict(self)
+        words = asdict(self)
+        if not self.average:
+            del words["average"]
+        return words

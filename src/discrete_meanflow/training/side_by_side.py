@@ -22,12 +22,12 @@ from discrete_meanflow.training.problem import Problem
 class Step(nn.Module):
     """``path -> loss``: all that is differentiated, in one module's forward."""
 
-    def __init__(self, kernel: Kernel, objective: Objective) -> None:
+    def __init__(self, kernel: Kernel, objective: Objective, teacher: Kernel | None) -> None:
         super().__init__()
-        self.kernel, self.objective = kernel, objective
+        self.kernel, self.objective, self.teacher = kernel, objective, teacher
 
     def forward(self, path: PathSample) -> Tensor:
-        return self.objective(self.kernel, path)
+        return self.objective(self.kernel, path, self.teacher)
 
 
 class SideBySide:
@@ -38,10 +38,12 @@ class SideBySide:
         problem: Problem,
         seeds: Sequence[int],
         device: torch.device,
+        averaged: bool = False,
     ) -> None:
         self.kernels = [problem.build(seed).to(device) for seed in seeds]
         self.objective = problem.objective.to(device)
-        self.step = Step(self.kernels[0], self.objective)
+        teacher = problem.build(0).to(device).requires_grad_(False) if averaged else None
+        self.step = Step(self.kernels[0], self.objective, teacher)
         states = [dict(member.named_parameters()) for member in self.kernels]
         self.parameters = {
             name: torch.stack([state[name].detach() for state in states])
@@ -63,23 +65,31 @@ class SideBySide:
                 )
 
     def clipped_gradient(
-        self, parameters: dict[str, Tensor], path: PathSample, clip: float
+        self,
+        parameters: dict[str, Tensor],
+        average: dict[str, Tensor],
+        path: PathSample,
+        clip: float,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Losses ``(seeds,)`` and gradients, each seed's scaled to norm at most ``clip``.
 
-        A pure function of tensors, made to be traced.
+        A pure function of tensors, made to be traced. ``average`` are the teacher's parameters,
+        empty if there is none.
         """
         leaves = {name: p.detach().requires_grad_() for name, p in parameters.items()}
 
-        def loss(stacked: dict[str, Tensor], path: PathSample) -> Tensor:
+        def loss(
+            stacked: dict[str, Tensor], average: dict[str, Tensor], path: PathSample
+        ) -> Tensor:
             named = {f"kernel.{name}": p for name, p in stacked.items()}
+            named |= {f"teacher.{name}": p for name, p in average.items()}
             return functional_call(self.step, named, (path,))
 
         with torch.enable_grad():
             if len(path.x) == 1:  # plain products are faster than stacks of one
-                losses = loss(*tree_map(lambda a: a[0], (leaves, path)))[None]
+                losses = loss(*tree_map(lambda a: a[0], (leaves, average, path)))[None]
             else:
-                losses = vmap(loss)(leaves, path)
+                losses = vmap(loss)(leaves, average, path)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
         norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
         scale = (clip / (norms + 1e-6)).clamp(max=1)
@@ -89,10 +99,25 @@ class SideBySide:
         return losses.detach(), dict(zip(leaves, scaled, strict=True))
 
     @torch.no_grad()
-    def members(self) -> list[Kernel]:
-        """The kernels, one per seed, with the parameters as they are now."""
+    def members(self, parameters: dict[str, Tensor]) -> list[Kernel]:
+        """The kernels, one per seed, with the stacked parameters given."""
         for i, member in enumerate(self.kernels):
             for name, p in member.named_parameters():
-                if name in self.parameters:
-                    p.copy_(self.parameters[name][i])
+                if name in parameters:
+                    p.copy_(parameters[name][i])
         return self.kernels
+
+    @torch.no_grad()
+    def start_from(self, kernels: Sequence[Kernel]) -> None:
+        """Begin with the parameters of kernels trained before, one per seed."""
+        if len(kernels) != len(self.kernels):
+            raise InputError(
+                f"trainer: {len(self.kernels)} seeds need as many kernels to start from, "
+                f"got {len(kernels)}"
+            )
+        for i, kernel in enumerate(kernels):
+            given = dict(kernel.named_parameters())
+            for name, stacked in self.parameters.items():
+                if name not in given or given[name].shape != stacked[i].shape:
+                    raise InputError(f"trainer: the kernel to start from has another {name}")
+                stacked[i].copy_(given[name])

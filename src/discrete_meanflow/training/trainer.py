@@ -29,7 +29,8 @@ from discrete_meanflow.training.trace import (
 # its cores unevenly.
 LARGE_STEP = 2048
 EXCLUSIVE = threading.Lock()  # trainers in threads trace and capture one at a time
-Gradient = Callable[[dict[str, Tensor], PathSample], tuple[Tensor, dict[str, Tensor]]]
+Stacked = dict[str, Tensor]
+Gradient = Callable[[Stacked, Stacked, PathSample], tuple[Tensor, Stacked]]
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,21 @@ class Trainer:
         recipe: Recipe,
         seeds: Sequence[int],
         device: torch.device | str = "cpu",
+        start: Sequence[Kernel] | None = None,
     ) -> None:
+        """start: kernels trained before, one per seed, whose parameters are taken over."""
         if not seeds or len(set(seeds)) != len(seeds):
             raise InputError(f"trainer: needs distinct seeds, got {list(seeds)}")
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
         self.device = torch.device(device)
         problem.process.to(self.device)
-        self.stack = SideBySide(problem, seeds, self.device)
+        self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0)
+        if start is not None:
+            self.stack.start_from(start)
         self.parameters = self.stack.parameters
+        self.average = {
+            name: p.clone() for name, p in self.parameters.items() if recipe.average > 0
+        }
         self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
         self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
         self.optimiser = torch.optim.AdamW(
@@ -95,8 +103,8 @@ class Trainer:
             yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
 
     def kernels(self) -> list[Kernel]:
-        """The kernels as they are now, one per seed."""
-        return self.stack.members()
+        """The kernels as they are now, one per seed: the running average, if one is kept."""
+        return self.stack.members(self.average or self.parameters)
 
     def _draw(self, steps: int) -> PathSample:
         """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
@@ -113,16 +121,17 @@ class Trainer:
         clip = self.recipe.clip
 
         def gradient(
-            parameters: dict[str, Tensor], path: PathSample
-        ) -> tuple[Tensor, dict[str, Tensor]]:
-            return self.stack.clipped_gradient(parameters, path, clip)
+            parameters: Stacked, average: Stacked, path: PathSample
+        ) -> tuple[Tensor, Stacked]:
+            return self.stack.clipped_gradient(parameters, average, path, clip)
 
         first = _at(paths, 0)
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
         if self.device.type == "cpu" and self.recipe.iterations < TRACE_FROM:
             return self._stepwise(_one_by_one(gradient, len(self.seeds)) if in_turn else gradient)
         members = 1 if in_turn else len(self.seeds)
-        graph = trace(gradient, *tree_map(lambda a: a[:members], (self.parameters, first)))
+        example = tree_map(lambda a: a[:members], (self.parameters, self.average, first))
+        graph = trace(gradient, *example)
         worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
         if self.device.type == "cuda":
             graph = split_long_sums(graph)
@@ -145,11 +154,17 @@ class Trainer:
     @torch.no_grad()
     def _advance(self, gradient: Gradient, path: PathSample, rate: Tensor) -> Tensor:
         """One optimisation step for all seeds; the losses before it, ``(seeds,)``."""
-        losses, gradients = gradient(self.parameters, path)
+        losses, gradients = gradient(self.parameters, self.average, path)
         for name, p in self.parameters.items():
             p.grad = gradients[name]
         self.learning_rate.copy_(rate)
         self.optimiser.step()
+        if self.average:
+            torch._foreach_lerp_(
+                list(self.average.values()),
+                list(self.parameters.values()),
+                1 - self.recipe.average,
+            )
         return losses
 
     def _check(self, losses: Tensor) -> None:
@@ -165,22 +180,23 @@ class Trainer:
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:
     """The gradients of all seeds from a step that takes one at a time."""
 
-    def gradient(
-        parameters: dict[str, Tensor], path: PathSample
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        found = [
-            step(*tree_map(lambda a, i=i: a[i : i + 1], (parameters, path))) for i in range(seeds)
-        ]
+    def gradient(parameters: Stacked, average: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
+        given = (parameters, average, path)
+        found = [step(*tree_map(lambda a, i=i: a[i : i + 1], given)) for i in range(seeds)]
         return tree_map(lambda *parts: torch.cat(parts), *found)
 
     return gradient
 
 
 def train(
-    problem: Problem, recipe: Recipe, seed: int = 0, device: torch.device | str = "cpu"
+    problem: Problem,
+    recipe: Recipe,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    start: Kernel | None = None,
 ) -> Kernel:
-    """Train one kernel to the end and return it."""
-    trainer = Trainer(problem, recipe, [seed], device)
+    """Train one kernel to the end, from the weights of ``start`` if given, and return it."""
+    trainer = Trainer(problem, recipe, [seed], device, None if start is None else [start])
     for _ in trainer.blocks():
         pass
     return trainer.kernels()[0]
@@ -208,7 +224,8 @@ class CapturedBlock:
             self.index += 1
 
         # Capture needs warm-up steps; they must leave no trace in the training state.
-        before = [p.clone() for p in trainer.parameters.values()]
+        weights = [*trainer.parameters.values(), *trainer.average.values()]
+        before = [p.clone() for p in weights]
         # Capture on a stream of its own; a thread that has one already keeps to it, so that
         # no other thread draws or allocates on a stream that is being captured.
         here = torch.cuda.current_stream()
@@ -226,7 +243,7 @@ class CapturedBlock:
         with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
             step()
         with torch.no_grad():
-            for p, value in zip(trainer.parameters.values(), before, strict=True):
+            for p, value in zip(weights, before, strict=True):
                 p.copy_(value)
             for i, slots in enumerate(trainer.optimiser.state.values()):
                 for name, slot in slots.items():

@@ -1,0 +1,46 @@
+"""From a network, or from a denoiser trained elsewhere, to the kernel that suits a process."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from discrete_meanflow.kernel.boundary import BoundaryKernel
+from discrete_meanflow.kernel.bridge import BridgeKernel
+from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.kernel.soft import SoftKernel
+from discrete_meanflow.process import Interpolating, SequenceProcess, Soft
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.types import Logits, State, Times
+
+PAPERS = Linear(1e-6)
+
+
+def kernel_on(process: SequenceProcess, network: nn.Module) -> DestinationKernel:
+    """Soft states, ``(1 - alpha) delta + alpha q``, or the bridge: whichever the process has."""
+    if isinstance(process, Soft):
+        return SoftKernel(network)
+    if isinstance(process, Interpolating):
+        return BoundaryKernel(network, PAPERS, mask=getattr(process, "token", None))
+    return BridgeKernel(network, process)
+
+
+def from_denoiser(
+    denoiser: Callable[[State, Times], Tensor], process: SequenceProcess
+) -> DestinationKernel:
+    """A denoiser ``(state, time) -> logits`` of x1 as a kernel: exact on the diagonal t = r.
+
+    Over many short steps it samples as the denoiser did; it is the teacher that a one-step
+    kernel is distilled from.
+    """
+    return kernel_on(process, Denoiser(denoiser))
+
+
+class Denoiser(nn.Module):
+    """``(x, r, t) -> denoiser(x, r)``."""
+
+    def __init__(self, denoiser: Callable[[State, Times], Tensor]) -> None:
+        super().__init__()
+        self.denoiser = denoiser  # a module among the parts, if it is one
+
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        return self.denoiser(x, r)

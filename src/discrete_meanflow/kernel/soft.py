@@ -1,0 +1,39 @@
+import torch
+from torch import nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.schedule import AlphaSchedule, Linear
+from discrete_meanflow.simplex import categorical
+from discrete_meanflow.types import Logits, Point, Probs, State, Times
+
+
+class SoftKernel(DestinationKernel):
+    """The boundary kernel on soft states: ``X_{r,t}(x) = (1 - alpha) x + alpha q_theta(x, r, t)``.
+
+    It carries a point to a point, and draws nothing until the end, where the state is q itself:
+    a law per position, all of them functions of the same noise.
+    """
+
+    def __init__(self, network: nn.Module, schedule: AlphaSchedule | None = None) -> None:
+        super().__init__(network)
+        self.schedule = schedule or Linear()
+
+    def towards(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
+        alpha = self.schedule(r, t)[..., None]
+        return (1 - alpha) * x + alpha * q
+
+    def transport(self, x: Point, logits: Logits, r: Times, t: Times, g: torch.Generator) -> Point:
+        return self.law(x, logits, r, t)
+
+    def decode(self, x: Point, g: torch.Generator) -> State:
+        return categorical(x.clamp(min=0), g)
+
+    def check_start(self, x: Point) -> None:
+        if not x.is_floating_point():
+            raise InputError(
+                "sampler: this kernel has soft states; start from points, process.source(shape, g)"
+            )
+
+    def extra_repr(self) -> str:
+        return f"schedule={self.schedule}"

@@ -1,0 +1,131 @@
+import torch
+from torch import Tensor, nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.network.time_embedding import Sinusoidal
+from discrete_meanflow.network.transformer import Attention
+from discrete_meanflow.simplex import as_point
+from discrete_meanflow.tau import Tau
+from discrete_meanflow.types import Logits, Point, State, Times
+
+TIME_SCALE = 16.0  # radians that the fastest feature of time turns on [0, 1]
+
+
+class TimeFeatures(nn.Module):
+    """``(r, t) -> (*batch, width)``, read on the clock tau of an alphabet of V symbols."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.clock = Tau(vocabulary)
+        self.embed = Sinusoidal(width, TIME_SCALE)
+        self.mix = nn.Sequential(nn.Linear(2 * width, width), nn.SiLU(), nn.Linear(width, width))
+
+    def forward(self, r: Times, t: Times) -> Tensor:
+        return self.mix(torch.cat([self.embed(self.clock(s)) for s in (r, t)], -1))
+
+
+class AdaptiveTransformer(nn.Module):
+    """A Transformer whose layers are shifted, scaled and gated by the times (r, t).
+
+    One map gives these six vectors to all layers, each of which adds its own; the gates start
+    at zero, so that a fresh network is the identity and its logits are flat. Positions are
+    learned; with ``rotary``, attention sees distances between them, too.
+    """
+
+    def __init__(
+        self,
+        states: int,
+        length: int,
+        width: int = 128,
+        layers: int = 4,
+        heads: int = 4,
+        rotary: bool = False,
+    ) -> None:
+        super().__init__()
+        if states < 2 or length < 1:
+            raise InputError(
+                f"Transformer: needs at least 2 states and 1 position, got {states} and {length}"
+            )
+        if layers < 1 or heads < 1 or width < 1 or width % (2 * heads):
+            raise InputError(
+                f"Transformer: needs layers >= 1 and heads of even width, got {layers} layers of "
+                f"width {width} with {heads} heads"
+            )
+        self.states, self.length = states, length
+        self.symbol = nn.Linear(states, width)
+        self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
+        self.time = TimeFeatures(states, width)
+        self.modulation = nn.Linear(width, 6 * width)
+        rotation = Rotation(length, width // heads) if rotary else None
+        self.layers = nn.ModuleList(AdaptiveLayer(width, heads, rotation) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, states)
+        for flat in (self.modulation, self.head):
+            nn.init.zeros_(flat.weight)
+            nn.init.zeros_(flat.bias)
+
+    @classmethod
+    def sized(
+        cls, states: int, length: int, parameters: float, rotary: bool = False
+    ) -> "AdaptiveTransformer":
+        """The largest with at most so many parameters: one dial, heads of 32, width 64 a layer."""
+        heads = 2
+        while _count(states, length, 32 * (heads + 2)) <= parameters:
+            heads += 2
+        return cls(states, length, 32 * heads, _layers(32 * heads), heads, rotary)
+
+    def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
+        """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
+        ``(*batch, D, n)``."""
+        h = self.symbol(as_point(x, self.states, t.dtype)) + self.position
+        times = self.modulation(self.time(r, t)).unflatten(-1, (6, -1))  # (*batch, D or 1, 6, w)
+        for layer in self.layers:
+            h = layer(h, times)
+        return self.head(self.norm(h))
+
+
+def _layers(width: int) -> int:
+    return max(2, width // 64)
+
+
+def _count(states: int, length: int, width: int) -> int:
+    """Parameters of the sized network of this width."""
+    layer = 12 * width**2 + 15 * width
+    ends = (2 * states + length + 3) * width + states
+    return _layers(width) * layer + ends + 10 * width**2 + 8 * width
+
+
+class AdaptiveLayer(nn.Module):
+    """``h + gate attention(norm(h))``, then ``h + gate feed_forward(norm(h))``."""
+
+    def __init__(self, width: int, heads: int, rotation: "Rotation | None") -> None:
+        super().__init__()
+        self.own = nn.Parameter(torch.zeros(6, width))
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.attention = Attention(width, heads, rotation)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, h: Tensor, times: Tensor) -> Tensor:
+        shift, scale, gate, shift_2, scale_2, gate_2 = (times + self.own).unbind(-2)
+        h = h + gate * self.attention(self.norm(h) * (1 + scale) + shift)
+        return h + gate_2 * self.feed_forward(self.norm(h) * (1 + scale_2) + shift_2)
+
+
+class Rotation(nn.Module):
+    """Rotary positions: each pair of features turns by an angle in proportion to its position."""
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        angle = torch.arange(length)[:, None] * 1000.0 ** (-torch.arange(0, width, 2) / width)
+        self.register_buffer("cosine", angle.cos(), persistent=False)
+        self.register_buffer("sine", angle.sin(), persistent=False)
+
+    def forward(self, q: Tensor) -> Tensor:
+        """``(*batch, heads, D, w) -> (*batch, heads, D, w)``."""
+        a, b = q.chunk(2, -1)
+        return torch.cat([a * self.cosine - b * self.sine, a * self.sine + b * self.cosine], -1)

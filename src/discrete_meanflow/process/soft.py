@@ -1,0 +1,58 @@
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data import Sequences
+from discrete_meanflow.process.sequence import SequenceProcess
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Point, Probs, State, Times
+
+LINEAR = Linear()
+CLOSEST = 1e-6  # to r = 1, where the state tells its token with certainty
+
+
+class Soft(SequenceProcess):
+    """A position is a point of R^V: ``x_r = (1 - r) z + r e_{x1}`` with normal noise z.
+
+    The twin of the processes with hard states: the point x stands where ``delta_x`` stood. From
+    masks, all that is random is drawn at the end, position by position; here it is in z from
+    the start, so that one step can give positions that belong together.
+
+    Bridge: ``(1 - alpha) x + alpha q``, a point. Velocity given x1: ``(e_{x1} - x)/(1 - t)``.
+    """
+
+    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+        super().__init__(data, data.vocabulary, clamps)
+
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> Point:
+        """z: shape ``(*shape, V)``."""
+        return torch.randn(*shape, self.states, device=g.device, generator=g)
+
+    def corrupt(self, x1: State, r: Times, g: torch.Generator) -> Point:
+        z, share = self.source(tuple(x1.shape), g), r.float()[..., None]
+        return (1 - share) * z + share * delta(x1, self.states, z.dtype)
+
+    def likelihood(self, x: Point, r: Times) -> Probs:
+        """The normal density ``N(x; r e_{x1}, (1 - r)^2)``, scaled to at most one."""
+        r = r.double()[..., None]
+        log = x.double() * r / (1 - r).clamp(min=CLOSEST).square()
+        return (log - log.amax(-1, keepdim=True)).exp()
+
+    def bridge(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
+        alpha = LINEAR(r, t)[..., None]
+        return (1 - alpha) * x + alpha * q
+
+    def advance(
+        self, x: Point, x1: State, r: Times, t: Times, g: torch.Generator, draws: int
+    ) -> Point:
+        """``x_t`` on the line from x to ``e_{x1}``, for all draws: ``(*batch, D, V, m)``."""
+        q = delta(x1, self.states, x.dtype)
+        there = self.bridge(x, q, r.to(x.dtype), t.to(x.dtype))
+        return there[..., None].expand(*there.shape, draws)
+
+    def rate(self, y: Point, t: Times, x1: State) -> Point:
+        rest = (1 - t).clamp(min=CLOSEST)[..., None]
+        return (delta(x1, self.states, y.dtype) - y) / rest
+
+    def hold(self, x: Point, tokens: State, held: Tensor) -> Point:
+        return torch.where(held[..., None], delta(tokens, self.states, x.dtype), x)

@@ -1,0 +1,244 @@
+"""Laws of soft states: against the exact flow of a law that can be enumerated."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from discrete_meanflow.data import BigramChain, TokenArray
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import BoundaryKernel, SoftKernel, from_denoiser
+from discrete_meanflow.network import MLP, FlatMLP, SingleTime
+from discrete_meanflow.objective import (
+    Composition,
+    Distillation,
+    ForwardEquation,
+    KernelCE,
+    PosteriorRegression,
+    Weighted,
+)
+from discrete_meanflow.process import Masking, PathSample, Posterior, Soft
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.times import TauUniform, TimePair
+from discrete_meanflow.training import Problem, Recipe, sequence_problem, train
+from problems import seeded, sequence_processes
+from statistics_of_draws import passes_chi_square
+
+LAW = BigramChain.dirichlet(3, 2, 1.0)
+PROCESS = Soft(LAW)
+
+
+class ExactFlow(nn.Module):
+    """``log q_{r,t}`` of the exact flow map: the exact diagonal posterior, integrated (RK4).
+
+    In ``w = -log(1 - time)`` the forward equation is ``dX/dw = q(X, w) - X``.
+    """
+
+    steps = 40
+
+    def __init__(self, process):
+        super().__init__()
+        self.diagonal = Posterior(process)
+
+    def velocity(self, x, w):
+        time = 1 - torch.exp(-w)
+        return self.diagonal(x, time, time).exp() - x
+
+    def carry(self, x, r, t):
+        w, end = (-torch.log(1 - s) for s in (r, t))
+        h = (end - w) / self.steps
+        for _ in range(self.steps):
+            k1 = self.velocity(x, w)
+            k2 = self.velocity(x + h[..., None] / 2 * k1, w + h / 2)
+            k3 = self.velocity(x + h[..., None] / 2 * k2, w + h / 2)
+            k4 = self.velocity(x + h[..., None] * k3, w + h)
+            x, w = x + h[..., None] / 6 * (k1 + 2 * k2 + 2 * k3 + k4), w + h
+        return x
+
+    def forward(self, x, r, t):
+        alpha = Linear()(r, t)[..., None]
+        apart = alpha > 0
+        q = (self.carry(x, r, t) - (1 - alpha) * x) / torch.where(apart, alpha, 1.0)
+        return torch.where(apart, q.clamp(min=1e-30).log(), self.diagonal(x, r, r))
+
+
+def exact_path(batch=200):
+    g = seeded()
+    times = torch.rand(3, batch, generator=g, dtype=torch.float64).sort(0).values * 0.85
+    path = PROCESS.path(TimePair(times[0], times[2], times[1]), g, 0)
+    doubled = [part.double() if part.is_floating_point() else part for part in path]
+    return PathSample(*doubled)
+
+
+def test_the_diagonal_posterior_is_bayes_rule():
+    r = torch.full((50, 1), 0.4, dtype=torch.float64)
+    x = PROCESS.corrupt(LAW.sample((50,), seeded()), r, seeded(1)).double()
+    clean = torch.tensor(list(itertools.product(range(3), repeat=2)))
+    points = delta(clean, 3, torch.float64)
+    density = torch.distributions.Normal(0.4 * points, 0.6).log_prob(x[:, None]).sum((-1, -2))
+    joint = (density + LAW.log_prob(clean)).softmax(-1)
+    by_hand = torch.einsum("bs,sdv->bdv", joint, points)
+    assert (Posterior(PROCESS)(x, r, r).exp() - by_hand).abs().max() < 1e-6
+
+
+def test_states_go_from_noise_to_tokens():
+    x1 = LAW.sample((5000,), seeded())
+    noise = PROCESS.corrupt(x1, torch.zeros(5000, 1), seeded())
+    assert abs(noise.mean().item()) < 0.03
+    assert abs(noise.std().item() - 1) < 0.03
+    one = torch.ones(5000, 1)
+    assert torch.equal(PROCESS.corrupt(x1, one, seeded()), delta(x1, 3, torch.float32))
+    half = PROCESS.corrupt(x1, one / 2, seeded())
+    ahead = PROCESS.advance(half, x1, one / 2, one, seeded(), 1)[..., 0]
+    assert (ahead - delta(x1, 3, torch.float32)).abs().max() < 1e-6
+
+
+def test_the_velocity_is_the_slope_of_the_bridge():
+    path = exact_path()
+    q = delta(path.x1, 3, torch.float64)
+    h = 1e-6
+    slope = PROCESS.bridge(path.x, q, path.r, path.t + h) - PROCESS.bridge(
+        path.x, q, path.r, path.t
+    )
+    there = PROCESS.bridge(path.x, q, path.r, path.t)
+    assert (slope / h - PROCESS.rate(there, path.t, path.x1)).abs().max() < 1e-4
+
+
+def test_the_boundary_holds_and_clamped_positions_stay():
+    kernel = SoftKernel(FlatMLP(3, 2, 16, 1)).double()
+    x = torch.randn(7, 2, 3, generator=seeded(), dtype=torch.float64)
+    for time in (0.0, 0.5, 1.0):
+        r = torch.full((7, 1), time, dtype=torch.float64)
+        assert torch.equal(kernel.probs(x, r, r), x)
+
+
+def test_the_exact_flow_composes_and_solves_the_forward_equation():
+    kernel, path = SoftKernel(ExactFlow(PROCESS)), exact_path()
+    q = kernel(path.x, path.r, path.t).exp()
+    assert (q.sum(-1) - 1).abs().max() < 1e-6
+    assert q.min() > -1e-6
+    wrong = SoftKernel(SingleTime(ExactFlow(PROCESS)))  # q(x, r, r) in the place of q(x, r, t)
+    for objective, small in ((Composition(), 1e-9), (ForwardEquation(floor=1e-9), 1e-7)):
+        assert abs(objective(kernel, path).item()) < small
+        assert objective(wrong, path).item() > 1e-3
+
+
+def test_the_exact_flow_gives_the_joint_law_and_factorised_kernels_do_not():
+    g = seeded()
+    x = PROCESS.source((20_000, 2), g).double()
+    kernel = SoftKernel(ExactFlow(PROCESS))
+    y = KernelSampler(kernel, [0.0, 0.97, 0.999]).sample(x, g)
+    tokens = kernel.decode(y, g)
+    joint = LAW.log_prob(torch.tensor(list(itertools.product(range(3), repeat=2)))).exp()
+    assert passes_chi_square(tokens[:, 0] * 3 + tokens[:, 1], joint)
+    masking = Masking(LAW)
+    hard = BoundaryKernel(Posterior(masking), Linear(), masking.token)
+    tokens = KernelSampler(hard).sample(masking.source((20_000, 2), g), g)
+    assert not passes_chi_square(tokens[:, 0] * 3 + tokens[:, 1], joint)
+
+
+def test_no_gradient_flows_through_the_teacher():
+    kernel, teacher = (SoftKernel(FlatMLP(3, 2, 16, 1)) for _ in range(2))
+    for module in (kernel, teacher):
+        for p in module.parameters():
+            nn.init.normal_(p, std=0.3)
+    path = PROCESS.path(TauUniform(3).sample((32,), seeded()), seeded(), 0)
+    for objective in (Composition(), ForwardEquation(), ForwardEquation(frozen=teacher)):
+        objective(kernel, path, teacher).backward()
+        assert all(p.grad is None for p in teacher.parameters())
+        assert all(p.grad is not None for p in kernel.parameters())
+        assert all(p.grad is None for p in objective.parameters())
+        kernel.zero_grad()
+
+
+TWINS = TokenArray(torch.tensor([[0, 0, 0], [1, 1, 1]]), 2)
+
+
+def twins_problem(objective, clamps=0.0):
+    noise = Soft(TWINS, clamps)
+    return Problem(noise, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 3, 64, 1)), objective)
+
+
+def test_one_step_draws_positions_that_belong_together():
+    """All positions are equal in the data; drawn independently, they are in a quarter."""
+    first = train(twins_problem(PosteriorRegression()), Recipe(300, learning_rate=3e-3), seed=0)
+    both = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    recipe = Recipe(400, learning_rate=3e-3, average=0.98)
+    kernel = train(twins_problem(both, clamps=0.5), recipe, seed=0, start=first)
+    process, g = Soft(TWINS), seeded()
+    y = KernelSampler(kernel).sample(process.source((4000, 3), g), g)
+    assert ((y[:, 0] == y[:, 1]) & (y[:, 1] == y[:, 2])).double().mean() > 0.9
+    assert 0.4 < y.double().mean() < 0.6
+    # Clamped to one, all are one.
+    held = torch.tensor([False, True, False]).expand(4000, 3)
+    x = process.hold(process.source((4000, 3), g), torch.ones(4000, 3, dtype=torch.long), held)
+    y = KernelSampler(kernel).sample(x, g, clamped=held)
+    assert bool((y[:, 1] == 1).all())
+    assert y.double().mean() > 0.9
+
+
+@pytest.mark.parametrize("name", [*sequence_processes(), "soft"])
+def test_random_clamps_are_known_positions(name):
+    process = Soft(TWINS) if name == "soft" else sequence_processes()[name]
+    process.clamps = 0.5
+    times = torch.full((4000,), 0.3, dtype=torch.float64)
+    path = process.path(TimePair(times, times + 0.3), seeded(), 1)
+    held = path.r == 1
+    assert bool((path.t[held] == 1).all())
+    assert bool((path.s[held] == 1).all())
+    assert 0.2 < held.double().mean() < 0.3  # half of the sequences, half of their positions
+    clean = process.hold(path.x, path.x1, torch.ones_like(held))
+    assert torch.equal(path.x[held], clean[held])
+    assert not torch.equal(path.x[~held], clean[~held])
+
+
+def test_a_denoiser_is_distilled_into_a_kernel():
+    masking = Masking(LAW)
+    exact = Posterior(masking)
+    teacher = from_denoiser(lambda x, time: exact(x, time, time), masking)
+    student = sequence_problem(LAW, objective=lambda p: Distillation(teacher))
+    path = student.paths((64,), seeded())
+    start = student.objective(student.build(0), path).item()
+    perfect = student.objective(teacher, path).item()
+    assert abs(perfect) < 1e-6 < start
+    path = PROCESS.path(TauUniform(3).sample((32,), seeded()), seeded(), 0)
+    soft = Posterior(PROCESS)
+    teacher = from_denoiser(lambda x, time: soft(x, time, time), PROCESS)
+    assert isinstance(teacher, SoftKernel)
+    assert abs(Distillation(teacher)(teacher, path).item()) < 1e-6
+
+
+def test_soft_and_hard_are_one_word_apart():
+    problems = [sequence_problem(LAW, process=process) for process in (Masking, Soft)]
+    for problem in problems:
+        loss = problem.objective(problem.build(0), problem.paths((8,), seeded()))
+        assert loss.isfinite()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: KernelCE()(SOFT, PATH), "the mean of where a point goes"),
+        (lambda: Composition()(HARD, PATH), "for soft kernels; BoundaryKernel has hard states"),
+        (lambda: ForwardEquation(floor=2.0), "floor must lie in"),
+        (lambda: Soft(LAW, clamps=1.5), "share of sequences must lie in"),
+        (lambda: TauUniform(3, 2.0), "share of pairs"),
+        (lambda: KernelSampler(SOFT).sample(torch.zeros(4, 2, dtype=torch.long), seeded()),
+         "start from points"),
+        (lambda: KernelSampler(SOFT).sample(torch.zeros(4, 5, 3), seeded()), "length 2"),
+        (lambda: train(twins_problem(PosteriorRegression()), Recipe(1), start=SOFT),
+         "has another"),
+        (lambda: Recipe(1, average=1.0), "decay must lie in"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+SOFT = SoftKernel(FlatMLP(3, 2, 16, 1))
+HARD = BoundaryKernel(MLP(3, 8, 2), Linear())
+PATH = PROCESS.path(TauUniform(3).sample((8,), seeded()), seeded(), 0)
