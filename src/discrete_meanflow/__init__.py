@@ -77,6 +77,7 @@ _HOMES = {
         "KernelResidual",
         "ModelExpectation",
         "Objective",
+        "Phases",
         "PosteriorRegression",
         "RaoBlackwell",
         "ResidualKL",
@@ -88,7 +89,7 @@ _HOMES = {
         "hybrid",
         "time_left",
     ),
-    "sampler": ("KernelSampler",),
+    "sampler": ("KernelSampler", "temperature", "top_p"),
     "metric": (
         "composition_defect",
         "kernel_error",

@@ -4,8 +4,16 @@ import pytest
 import torch
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.network import MLP, SingleTime, Transformer
+from discrete_meanflow.network import (
+    MLP,
+    AdaptiveTransformer,
+    FlatMLP,
+    SingleTime,
+    Transformer,
+)
+from discrete_meanflow.network.adaptive import Rotation
 from discrete_meanflow.objective import finite_difference, forward_mode
+from discrete_meanflow.simplex import delta
 from problems import seeded
 
 STATES, LENGTH = 5, 6
@@ -14,11 +22,18 @@ STATES, LENGTH = 5, 6
 def networks():
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return {
-            "mlp": MLP(STATES, 16, 3).double(),
-            "transformer": Transformer(STATES, LENGTH, 16, 2, 2, 16, 8).double(),
-            "single time": SingleTime(Transformer(STATES, LENGTH, 16, 2, 2, 16, 8)).double(),
+        made = {
+            "mlp": MLP(STATES, 16, 3),
+            "transformer": Transformer(STATES, LENGTH, 16, 2, 2, 16, 8),
+            "single time": SingleTime(Transformer(STATES, LENGTH, 16, 2, 2, 16, 8)),
+            "adaptive": AdaptiveTransformer(STATES, LENGTH, 16, 2, 2),
+            "rotary": AdaptiveTransformer(STATES, LENGTH, 16, 2, 2, rotary=True),
+            "flat": FlatMLP(STATES, LENGTH, 16, 2),
         }
+        for name in ("adaptive", "rotary", "flat"):  # whose last layers begin at zero
+            for p in made[name].parameters():
+                torch.nn.init.normal_(p, std=0.2)
+        return {name: network.double() for name, network in made.items()}
 
 
 NETWORKS = networks()
@@ -60,6 +75,62 @@ def test_the_derivative_in_t_is_the_finite_difference(network):
     assert (exact - finite).abs().max() < 1e-7
     blind = network is NETWORKS["single time"]
     assert (exact.abs().max() == 0) == blind
+
+
+@every_network
+def test_a_symbol_is_the_point_at_its_corner(network):
+    if network is NETWORKS["mlp"]:
+        return  # chains have no soft states
+    x, r, t = batch(4)
+    corner = delta(x, STATES, torch.float64)
+    assert torch.equal(network(x, r, t), network(corner, r, t))
+    moved = network(corner + 0.1 * torch.randn(corner.shape, generator=seeded()), r, t)
+    assert (moved - network(x, r, t)).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["transformer", "adaptive", "rotary", "flat"])
+def test_each_position_has_its_own_time(name):
+    """A clamped position tells the others: their logits change with its time."""
+    x, r, t = batch(2)
+    times = [s.expand(2, LENGTH).clone() for s in (r, t)]
+    free = NETWORKS[name](x, *times)
+    for s in times:
+        s[:, 0] = 1
+    assert (NETWORKS[name](x, *times) - free)[:, 1:].abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("parameters", [3e5, 1e6, 1e7, 1e8])
+def test_one_dial_for_the_size(parameters):
+    with torch.device("meta"):
+        network = AdaptiveTransformer.sized(27, 32, parameters)
+    count = sum(p.numel() for p in network.parameters())
+    assert 0.4 * parameters < count <= parameters
+
+
+def test_rotary_attention_sees_distances_alone():
+    rotation = Rotation(8, 16).double()
+    q, k = torch.randn(2, 1, 16, generator=seeded(), dtype=torch.float64)
+    turned_q, turned_k = (rotation(v.expand(8, 16)) for v in (q, k))
+    scores = turned_q @ turned_k.T
+    for offset in range(-7, 8):
+        line = scores.diagonal(offset)
+        assert (line - line[0]).abs().max() < 1e-6
+    assert scores.std() > 0.1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: AdaptiveTransformer(1, 4),
+        lambda: AdaptiveTransformer(4, 0),
+        lambda: AdaptiveTransformer(4, 4, 18, 2, 6),
+        lambda: FlatMLP(1, 4),
+        lambda: FlatMLP(4, 4, 15),
+    ],
+)
+def test_impossible_sizes_are_refused(build):
+    with pytest.raises(InputError, match="needs"):
+        build()
 
 
 def test_positions_of_a_transformer_see_each_other_and_their_place():

@@ -15,11 +15,12 @@ from discrete_meanflow.objective import (
     Distillation,
     ForwardEquation,
     KernelCE,
+    Phases,
     PosteriorRegression,
     Weighted,
 )
 from discrete_meanflow.process import Masking, PathSample, Posterior, Soft
-from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.sampler import KernelSampler, temperature, top_p
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TauUniform, TimePair
@@ -108,7 +109,7 @@ def test_the_velocity_is_the_slope_of_the_bridge():
 
 
 def test_the_boundary_holds_and_clamped_positions_stay():
-    kernel = SoftKernel(FlatMLP(3, 2, 16, 1)).double()
+    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3).double()
     x = torch.randn(7, 2, 3, generator=seeded(), dtype=torch.float64)
     for time in (0.0, 0.5, 1.0):
         r = torch.full((7, 1), time, dtype=torch.float64)
@@ -116,11 +117,11 @@ def test_the_boundary_holds_and_clamped_positions_stay():
 
 
 def test_the_exact_flow_composes_and_solves_the_forward_equation():
-    kernel, path = SoftKernel(ExactFlow(PROCESS)), exact_path()
+    kernel, path = SoftKernel(ExactFlow(PROCESS), 3), exact_path()
     q = kernel(path.x, path.r, path.t).exp()
     assert (q.sum(-1) - 1).abs().max() < 1e-6
     assert q.min() > -1e-6
-    wrong = SoftKernel(SingleTime(ExactFlow(PROCESS)))  # q(x, r, r) in the place of q(x, r, t)
+    wrong = SoftKernel(SingleTime(ExactFlow(PROCESS)), 3)  # q(x, r, r) in the place of q(x, r, t)
     for objective, small in ((Composition(), 1e-9), (ForwardEquation(floor=1e-9), 1e-7)):
         assert abs(objective(kernel, path).item()) < small
         assert objective(wrong, path).item() > 1e-3
@@ -129,7 +130,7 @@ def test_the_exact_flow_composes_and_solves_the_forward_equation():
 def test_the_exact_flow_gives_the_joint_law_and_factorised_kernels_do_not():
     g = seeded()
     x = PROCESS.source((20_000, 2), g).double()
-    kernel = SoftKernel(ExactFlow(PROCESS))
+    kernel = SoftKernel(ExactFlow(PROCESS), 3)
     y = KernelSampler(kernel, [0.0, 0.97, 0.999]).sample(x, g)
     tokens = kernel.decode(y, g)
     joint = LAW.log_prob(torch.tensor(list(itertools.product(range(3), repeat=2)))).exp()
@@ -141,7 +142,7 @@ def test_the_exact_flow_gives_the_joint_law_and_factorised_kernels_do_not():
 
 
 def test_no_gradient_flows_through_the_teacher():
-    kernel, teacher = (SoftKernel(FlatMLP(3, 2, 16, 1)) for _ in range(2))
+    kernel, teacher = (SoftKernel(FlatMLP(3, 2, 16, 1), 3) for _ in range(2))
     for module in (kernel, teacher):
         for p in module.parameters():
             nn.init.normal_(p, std=0.3)
@@ -159,25 +160,63 @@ TWINS = TokenArray(torch.tensor([[0, 0, 0], [1, 1, 1]]), 2)
 
 def twins_problem(objective, clamps=0.0):
     noise = Soft(TWINS, clamps)
-    return Problem(noise, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 3, 64, 1)), objective)
+    return Problem(
+        noise, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 3, 64, 1), 2), objective
+    )
 
 
-def test_one_step_draws_positions_that_belong_together():
+@pytest.fixture(scope="module")
+def twins():
+    """A kernel that has learned that all positions are equal."""
+    flow_map = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    problem = twins_problem(Phases((0.4, PosteriorRegression()), (0.6, flow_map)), clamps=0.5)
+    return train(problem, Recipe(700, learning_rate=3e-3, average=0.98), seed=0)
+
+
+def test_one_step_draws_positions_that_belong_together(twins):
     """All positions are equal in the data; drawn independently, they are in a quarter."""
-    first = train(twins_problem(PosteriorRegression()), Recipe(300, learning_rate=3e-3), seed=0)
-    both = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
-    recipe = Recipe(400, learning_rate=3e-3, average=0.98)
-    kernel = train(twins_problem(both, clamps=0.5), recipe, seed=0, start=first)
-    process, g = Soft(TWINS), seeded()
-    y = KernelSampler(kernel).sample(process.source((4000, 3), g), g)
+    g = seeded()
+    y = KernelSampler(twins).sample(Soft(TWINS).source((4000, 3), g), g)
     assert ((y[:, 0] == y[:, 1]) & (y[:, 1] == y[:, 2])).double().mean() > 0.9
     assert 0.4 < y.double().mean() < 0.6
-    # Clamped to one, all are one.
-    held = torch.tensor([False, True, False]).expand(4000, 3)
-    x = process.hold(process.source((4000, 3), g), torch.ones(4000, 3, dtype=torch.long), held)
-    y = KernelSampler(kernel).sample(x, g, clamped=held)
+
+
+def clamped_to_one(positions=(1,), n=4000):
+    process, g = Soft(TWINS), seeded()
+    held = torch.zeros(n, 3, dtype=torch.bool)
+    held[:, list(positions)] = True
+    free = process.source((n, 3), g)
+    return process.hold(free, torch.ones(n, 3, dtype=torch.long), held), held, free
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_what_is_clamped_stays_and_the_rest_follows(twins, steps):
+    x, held, _ = clamped_to_one()
+    y = KernelSampler.steps(twins, steps).sample(x, seeded(), clamped=held)
     assert bool((y[:, 1] == 1).all())
-    assert y.double().mean() > 0.9
+    assert y.double().mean() > 0.85
+
+
+def test_guidance_is_truer_to_what_is_clamped(twins):
+    x, held, free = clamped_to_one()
+    share = [
+        KernelSampler.steps(twins, 2, guidance=w)
+        .sample(x, seeded(), held, free)[:, 0].double().mean().item()
+        for w in (0.0, 1.0, 2.0)
+    ]  # fmt: skip
+    assert 0.4 < share[0] < 0.6  # weight 0 knows of no clamp
+    assert share[0] + 0.2 < share[1] <= share[2]
+
+
+def test_temperature_and_top_p(twins):
+    g = seeded()
+    x = Soft(TWINS).source((4000, 3), g)
+    cold = KernelSampler(twins, adjust=[temperature(0.01)])
+    assert torch.equal(cold.sample(x, seeded(1)), cold.sample(x, seeded(2)))
+    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    kept = top_p(0.6)(logits)
+    assert torch.equal(kept.softmax(-1) > 0, torch.tensor([[True, True, False, False]]))
+    assert torch.equal(top_p(1.0)(logits), logits)
 
 
 @pytest.mark.parametrize("name", [*sequence_processes(), "soft"])
@@ -232,6 +271,11 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: train(twins_problem(PosteriorRegression()), Recipe(1), start=SOFT),
          "has another"),
         (lambda: Recipe(1, average=1.0), "decay must lie in"),
+        (lambda: Phases((0.5, Composition())), "shares > 0 that sum to 1"),
+        (lambda: temperature(0.0), "must be > 0"),
+        (lambda: top_p(0.0), "must lie in"),
+        (lambda: KernelSampler(SOFT, guidance=2.0).sample(torch.zeros(4, 2, 3), seeded()),
+         "guidance needs clamps"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(call, message):
@@ -239,6 +283,6 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-SOFT = SoftKernel(FlatMLP(3, 2, 16, 1))
+SOFT = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
 HARD = BoundaryKernel(MLP(3, 8, 2), Linear())
 PATH = PROCESS.path(TauUniform(3).sample((8,), seeded()), seeded(), 0)

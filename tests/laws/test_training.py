@@ -8,15 +8,18 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
+from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_on
 from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
-from discrete_meanflow.network import MLP, SingleTime, Transformer
+from discrete_meanflow.network import MLP, FlatMLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
+    Composition,
     ExactExpectation,
+    ForwardEquation,
     KernelCE,
     KernelResidual,
     ModelExpectation,
+    Phases,
     PosteriorRegression,
     RaoBlackwell,
     ResidualKL,
@@ -27,10 +30,10 @@ from discrete_meanflow.objective import (
     hybrid,
     time_left,
 )
-from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Structured, Uniform
+from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Soft, Structured, Uniform
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential, Linear
-from discrete_meanflow.times import UniformGap
+from discrete_meanflow.times import TauUniform, UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint, sequence_problem
 from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training import trainer as trainer_module
@@ -110,6 +113,26 @@ PROBLEMS |= {
     "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(LAW, 0)),
     "sequences, structured": sequences(
         lambda p: KernelResidual(Sampled(p)), Structured(LAW, chains.ring(3))
+    ),
+}
+
+
+def soft(objective):
+    process = Soft(LAW, clamps=0.5)
+    states, length = LAW.vocabulary, LAW.length
+    return Problem(
+        process,
+        TauUniform(states),
+        lambda: kernel_on(process, FlatMLP(states, length, 16, 1)),
+        objective,
+    )
+
+
+FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+PROBLEMS |= {
+    "soft, composition": soft(FLOW_MAP),
+    "soft, forward equation": soft(
+        Weighted((1.0, PosteriorRegression()), (1.0, ForwardEquation()))
     ),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
@@ -201,6 +224,65 @@ def test_resume_is_bit_for_bit(p, tmp_path):
     assert finish(resumed) == losses[2:]
     for name in whole.parameters:
         assert torch.equal(whole.parameters[name], resumed.parameters[name])
+
+
+PHASED = soft(Phases((0.5, PosteriorRegression()), (0.5, FLOW_MAP)))
+
+
+@pytest.mark.parametrize("cut", [10, 20, 30])
+def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
+    """Cut within a phase and between two."""
+    recipe = Recipe(40, batch=16, block=10, average=0.9)
+    whole = Trainer(PHASED, recipe, [1, 2])
+    losses = finish(whole)
+    half = Trainer(PHASED, recipe, [1, 2])
+    blocks = half.blocks()
+    while half.iteration < cut:
+        next(blocks)
+    checkpoint.save(tmp_path / "state.safetensors", half, {}, {})
+    resumed = Trainer(PHASED, recipe, [1, 2])
+    checkpoint.load(tmp_path / "state.safetensors", resumed, {})
+    assert finish(resumed) == losses[cut // 10 :]
+    for ours, theirs in ((whole.parameters, resumed.parameters), (whole.average, resumed.average)):
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_the_average_follows_the_weights_and_teaches():
+    recipe = Recipe(3, batch=16, block=1, average=0.9)
+    trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1])
+    for p in trainer.parameters.values():
+        torch.nn.init.normal_(p, std=0.2, generator=seeded())
+    trainer.average = {name: p + 0.1 for name, p in trainer.parameters.items()}
+    expected = {name: p.clone() for name, p in trainer.average.items()}
+    g = trainer.generators[0].clone_state()
+    teacher, kernel = (trainer.problem.build(1) for _ in range(2))
+    used = {name: p.clone() for name, p in trainer.parameters.items()}
+    for record in trainer.blocks():
+        with torch.no_grad():
+            for module, weights in ((teacher, expected), (kernel, used)):
+                for name, p in module.named_parameters():
+                    p.copy_(weights[name][0])
+        path = tree_map(lambda a: a[0], trainer.problem.paths((1, 16), g))
+        loss = trainer.problem.objective(kernel, path, teacher)
+        assert abs(loss.item() - record.loss[0]) < 1e-5
+        assert abs(trainer.problem.objective(kernel, path).item() - record.loss[0]) > 1e-4
+        for name, p in trainer.parameters.items():
+            used[name] = p.clone()
+            expected[name].lerp_(p, 0.1)
+            assert (expected[name] - trainer.average[name]).abs().max() < 1e-6
+    kept = dict(trainer.kernels()[0].named_parameters())
+    assert all(torch.equal(kept[name], p[0]) for name, p in trainer.average.items())
+
+
+def test_training_goes_on_from_given_kernels():
+    p = PROBLEMS["soft, composition"]
+    trained = [p.build(seed) for seed in (5, 6)]
+    trainer = Trainer(p, Recipe(1), [1, 2], start=trained)
+    for i, kernel in enumerate(trained):
+        for name, value in kernel.named_parameters():
+            assert torch.equal(trainer.parameters[name][i], value)
+    with pytest.raises(InputError, match="2 seeds need as many kernels"):
+        Trainer(p, Recipe(1), [1, 2], start=trained[:1])
 
 
 @pytest.mark.parametrize("name", ["single sample", "sequences, KR"])

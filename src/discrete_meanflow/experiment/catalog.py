@@ -8,6 +8,7 @@ from discrete_meanflow.experiment.demo import Demo
 from discrete_meanflow.experiment.estimators import Estimators
 from discrete_meanflow.experiment.exact_recovery import ExactRecovery
 from discrete_meanflow.experiment.hybrid_sweep import HybridSweep
+from discrete_meanflow.experiment.joint import Joint
 from discrete_meanflow.experiment.mean_rate import MeanRate
 from discrete_meanflow.experiment.multi_step import MultiStep
 from discrete_meanflow.experiment.objective_comparison import ObjectiveComparison
@@ -32,6 +33,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         HybridSweep,
         Estimators,
         StructuredNoise,
+        Joint,
     )
 }
 ALL = "paper"  # stands for every experiment of the paper

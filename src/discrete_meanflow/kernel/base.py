@@ -46,6 +46,10 @@ class Kernel(nn.Module, ABC):
         """Symbols from a state at time 1; a hard state is one already."""
         return x
 
+    def even_times(self, k: int) -> list[float]:
+        """Where k steps from 0 to 1 begin, if none is to be harder than the others."""
+        return [i / k for i in range(k)]
+
     def check_start(self, x: State) -> None:
         """Refuse what cannot be a state of this kernel."""
         if x.is_floating_point() or (x.numel() and int(x.min()) < 0):

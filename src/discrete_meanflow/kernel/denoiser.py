@@ -18,7 +18,7 @@ PAPERS = Linear(1e-6)
 def kernel_on(process: SequenceProcess, network: nn.Module) -> DestinationKernel:
     """Soft states, ``(1 - alpha) delta + alpha q``, or the bridge: whichever the process has."""
     if isinstance(process, Soft):
-        return SoftKernel(network)
+        return SoftKernel(network, process.states)
     if isinstance(process, Interpolating):
         return BoundaryKernel(network, PAPERS, mask=getattr(process, "token", None))
     return BridgeKernel(network, process)

@@ -5,6 +5,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel.destination import DestinationKernel
 from discrete_meanflow.schedule import AlphaSchedule, Linear
 from discrete_meanflow.simplex import categorical
+from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Logits, Point, Probs, State, Times
 
 
@@ -15,9 +16,11 @@ class SoftKernel(DestinationKernel):
     a law per position, all of them functions of the same noise.
     """
 
-    def __init__(self, network: nn.Module, schedule: AlphaSchedule | None = None) -> None:
+    def __init__(
+        self, network: nn.Module, states: int, schedule: AlphaSchedule | None = None
+    ) -> None:
         super().__init__(network)
-        self.schedule = schedule or Linear()
+        self.states, self.schedule = states, schedule or Linear()
 
     def towards(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
         alpha = self.schedule(r, t)[..., None]
@@ -29,11 +32,16 @@ class SoftKernel(DestinationKernel):
     def decode(self, x: Point, g: torch.Generator) -> State:
         return categorical(x.clamp(min=0), g)
 
+    def even_times(self, k: int) -> list[float]:
+        even = torch.arange(k, dtype=torch.float64) / k
+        return Tau(self.states).inverse(even).tolist()
+
     def check_start(self, x: Point) -> None:
-        if not x.is_floating_point():
+        if not x.is_floating_point() or x.shape[-1] != self.states:
             raise InputError(
-                "sampler: this kernel has soft states; start from points, process.source(shape, g)"
+                f"sampler: this kernel has soft states over {self.states} symbols; start from "
+                "points, process.source(shape, g)"
             )
 
     def extra_repr(self) -> str:
-        return f"schedule={self.schedule}"
+        return f"states={self.states}, schedule={self.schedule}"

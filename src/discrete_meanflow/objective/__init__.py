@@ -13,6 +13,7 @@ from discrete_meanflow.objective.estimator import (
 from discrete_meanflow.objective.flow_map import Composition, Distillation, ForwardEquation
 from discrete_meanflow.objective.hybrid import hybrid
 from discrete_meanflow.objective.kernel_residual import KernelResidual, time_left
+from discrete_meanflow.objective.phases import Phases
 from discrete_meanflow.objective.residual_kl import ResidualKL
 from discrete_meanflow.objective.time_derivative import finite_difference, forward_mode
 from discrete_meanflow.objective.transition_likelihood import TransitionLikelihood
@@ -29,6 +30,7 @@ __all__ = [
     "KernelResidual",
     "ModelExpectation",
     "Objective",
+    "Phases",
     "PosteriorRegression",
     "RaoBlackwell",
     "ResidualKL",

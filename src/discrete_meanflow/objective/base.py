@@ -15,6 +15,10 @@ class Objective(nn.Module, ABC):
 
     draws: int = 1  # draws of x_t per path that the objective wants
 
+    def at(self, progress: float) -> "Objective":
+        """The objective after this share of the training; most are the same all along."""
+        return self
+
     @abstractmethod
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         """A scalar: the mean over the batch.

@@ -29,6 +29,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "hybrid-sweep": sequence.hybrid_sweep,
     "estimators": sequence.estimators,
     "structured-noise": sequence.structured_noise,
+    "joint": sequence.joint,
 }
 
 

@@ -233,6 +233,25 @@ def structured_noise(results: Json) -> dict[str, Figure]:
     return {"error-grid": figure}
 
 
+def joint(results: Json) -> dict[str, Figure]:
+    """Adjacent-pair TV against the number of steps, soft and factorised."""
+    figure, axes = _panels(len(results["facts"]), height=2.8)
+    for axis, (name, fact) in zip(axes.flat, results["facts"].items(), strict=True):
+        soft = values(results, f"{name}, soft", "pair_tv").mean(0)
+        hard = values(results, f"{name}, KCE", "pair_tv").mean(0)
+        axis.loglog(fact["steps"], soft, "o-", color=RED, label="soft states")
+        axis.loglog(STEPS, hard, "s-", color=BLUE, label="masks, factorised")
+        axis.axhline(fact["product_pair_tv"], color=BLUE, ls=":", lw=1, label="product law")
+        axis.axhline(fact["pair_floor"], color=GREY, ls="--", lw=1, label="sampling floor")
+        axis.set_xticks(fact["steps"], fact["steps"])
+        axis.minorticks_off()
+        axis.set_title(name)
+    axes.flat[0].legend()
+    figure.supxlabel("steps")
+    figure.supylabel("TV of adjacent pairs")
+    return {"steps": figure}
+
+
 def _panels(
     count: int, rows: int = 1, columns: int | None = None, height: float = 2.3
 ) -> tuple[Figure, np.ndarray]:

@@ -5,17 +5,27 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.sampler.adjust import Adjustment
 from discrete_meanflow.types import State
 
 
 class KernelSampler:
     """Carry states along a grid: ``X_{t_{i+1}} ~ K_theta(., X_{t_i}, t_i, t_{i+1})``.
 
-    The default grid is (0, 1): one forward pass, one draw.
+    The default grid is (0, 1): one forward pass, one draw. ``adjust`` are applied to the logits
+    of each step, in order: ``temperature(0.8)``, ``top_p(0.9)``. ``guidance`` w other than 1 takes
+    ``(1 - w) free + w given`` for the logits, where ``free`` knows nothing of clamped positions:
+    above 1, what is generated is truer to them.
     """
 
-    def __init__(self, kernel: Kernel, grid: Sequence[float] = (0.0, 1.0)) -> None:
-        self.kernel = kernel
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Sequence[float] = (0.0, 1.0),
+        adjust: Sequence[Adjustment] = (),
+        guidance: float = 1.0,
+    ) -> None:
+        self.kernel, self.adjust, self.guidance = kernel, adjust, guidance
         self.grid = [float(t) for t in grid]
         if len(self.grid) < 2:
             raise InputError("sampler: the time grid needs at least two times, as in (0, 1)")
@@ -25,28 +35,60 @@ class KernelSampler:
             raise InputError(f"sampler: times must increase, got {self.grid}")
 
     @classmethod
-    def steps(cls, kernel: Kernel, k: int) -> "KernelSampler":
-        """k equal steps from 0 to 1."""
+    def steps(
+        cls,
+        kernel: Kernel,
+        k: int,
+        adjust: Sequence[Adjustment] = (),
+        guidance: float = 1.0,
+    ) -> "KernelSampler":
+        """k steps from 0 to 1: equal for hard states, equal on the clock tau for soft ones."""
         if k < 1:
             raise InputError(f"sampler: needs at least one step, got {k}")
-        return cls(kernel, [i / k for i in range(k)] + [1.0])
+        return cls(kernel, [*kernel.even_times(k), 1.0], adjust, guidance)
 
     @torch.no_grad()
-    def sample(self, x: State, g: torch.Generator, clamped: Tensor | None = None) -> State:
+    def sample(
+        self,
+        x: State,
+        g: torch.Generator,
+        clamped: Tensor | None = None,
+        free: State | None = None,
+    ) -> State:
         """Carry the states x from the first time of the grid to the last.
 
-        Positions that are ``clamped`` (of the shape of x) have r = t = 1: they stay, and the
-        others are drawn given them.
+        Positions that are ``clamped`` (bool, ``(*batch, D)``) have r = t = 1: they stay, and the
+        others are drawn given them. Guidance needs ``free``, the same start without clamps:
+        ``x = process.hold(free, tokens, clamped)``.
         """
         self._check(x)
-        positions = x.shape[:-1] if x.is_floating_point() else x.shape
-        dtype = self.kernel.home.dtype
+        if self.guidance != 1 and (free is None or clamped is None):
+            raise InputError("sampler: guidance needs clamps, and the start without them: free=...")
         for r, t in zip(self.grid, self.grid[1:], strict=False):
-            r_x, t_x = (torch.full(positions, s, dtype=dtype, device=x.device) for s in (r, t))
-            if clamped is not None:
-                r_x, t_x = r_x.masked_fill(clamped, 1), t_x.masked_fill(clamped, 1)
-            x = self.kernel.transport(x, self.kernel(x, r_x, t_x), r_x, t_x, g)
+            times = [self._times(x, s, clamped) for s in (r, t)]
+            logits = self.kernel(x, *times)
+            if self.guidance != 1 and free is not None and clamped is not None:
+                known = clamped[..., None] if x.is_floating_point() else clamped
+                free = torch.where(known, free, x)
+                anywhere = [self._times(x, s, None) for s in (r, t)]
+                loose = self.kernel(free, *anywhere)
+                free = self.kernel.transport(free, loose, anywhere[0], anywhere[1], g)
+                logits = loose + self.guidance * (logits - loose)
+            for change in self.adjust:
+                logits = change(logits)
+            x = self.kernel.transport(x, logits, times[0], times[1], g)
         return self.kernel.decode(x, g) if self.grid[-1] == 1 else x
+
+    def _times(self, x: State, time: float, clamped: Tensor | None) -> Tensor:
+        """The time of each position: 1 where it is clamped. Soft ones share it if none is."""
+        soft = x.is_floating_point()
+        shape = (*x.shape[:-2], 1) if soft and clamped is None else self._positions(x)
+        times = torch.full(shape, time, dtype=self.kernel.home.dtype, device=x.device)
+        return times if clamped is None else times.masked_fill(clamped, 1)
+
+    @staticmethod
+    def _positions(x: State) -> torch.Size:
+        return x.shape[:-1] if x.is_floating_point() else x.shape
 
     def _check(self, x: State) -> None:
         self.kernel.check_start(x)
@@ -57,8 +99,7 @@ class KernelSampler:
                 raise InputError(
                     f"sampler: start state {int(x.max())} is none of the kernel's {states}"
                 )
-            found = x.shape[-2:-1] if soft else x.shape[-1:]
-            if isinstance(length, int) and found != (length,):
+            if isinstance(length, int) and self._positions(x)[-1:] != (length,):
                 raise InputError(
                     f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
                 )

@@ -87,6 +87,9 @@ class Trainer:
         run: Callable[[PathSample, Tensor], Tensor] | None = None
         while self.iteration < self.recipe.iterations:
             started = time.perf_counter()
+            objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
+            if objective is not self.stack.step.objective:
+                self.stack.step.objective, run = objective, None
             steps = min(self.recipe.block, self.recipe.iterations - self.iteration)
             paths = self._draw(steps)
             rates = torch.tensor(

@@ -1,0 +1,130 @@
+"""One step with the right joint law: the soft kernel beside the factorised one, on the bigram."""
+
+from collections.abc import Sequence
+
+import torch
+
+from discrete_meanflow.data import Law
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
+from discrete_meanflow.experiment.sequence_parts import law, sequence_cell
+from discrete_meanflow.kernel import Kernel, kernel_on
+from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
+from discrete_meanflow.metric.sequences import product_pair_tv
+from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.objective import Composition, Phases, PosteriorRegression, Weighted
+from discrete_meanflow.process import Soft
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.times import TauUniform
+from discrete_meanflow.training import Problem, Recipe
+
+NAMES = ("bigram (8, 16)", "bigram (16, 32)")
+STEPS = (1, 2, 4, 8, 16, 64)
+DRAWS = 20_000
+DIAGONAL = 0.4  # of the training, on the diagonal alone
+BARS = {"bigram (8, 16)": 0.025, "bigram (16, 32)": None}  # None: 2.5 times the floor
+
+
+class Joint(Experiment):
+    name = "joint"
+    title = "One-step samples with the right joint law: soft states against masks, one seed"
+    where = "beyond the paper: its limit"
+    promises = (
+        "adjacent-pair TV of one soft step at most 0.025 on bigram (8, 16)",
+        "at most 2.5x the floor on bigram (16, 32)",
+    )
+    borrows_from = ("objective-comparison",)
+    of_the_paper = False
+    one_seed = True
+
+    def cells(self, scale: Scale) -> list[Cell]:
+        names = NAMES if scale is Scale.paper else ("bigram (4, 8)",)
+        return [
+            *(soft_cell(name, scale) for name in names),
+            *(sequence_cell(name, "KCE", scale) for name in names),
+        ]
+
+    def facts(self, scale: Scale) -> Json:
+        facts: Json = {}
+        for name in NAMES if scale is Scale.paper else ("bigram (4, 8)",):
+            data = law(name)
+            pairs = data.pair_marginals().flatten(1)
+            g, draws = torch.Generator().manual_seed(0), scale.draws(DRAWS)
+            facts[name] = {
+                "law": repr(data),
+                "draws": draws,
+                "steps": list(STEPS),
+                "pair_floor": sampling_floor(pairs, draws, g, 50).mean().item(),
+                "product_pair_tv": product_pair_tv(data),
+            }
+        return facts
+
+    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+        claims = []
+        for name, fact in facts.items():
+            soft, hard = cells[f"{name}, soft"], cells[f"{name}, KCE"]
+            found = [_mean_at(soft, i) for i in range(len(STEPS))]
+            bar = BARS.get(name) or 2.5 * fact["pair_floor"]
+            claims += [
+                Claim(
+                    f"one-step/{name}",
+                    f"{name}: adjacent-pair TV of one soft step at most {bar:.4f} (floor "
+                    f"{fact['pair_floor']:.4f}, factorised {mean(hard, 'pair_tv', 1):.3f})",
+                    self.where,
+                    None,
+                    found[0],
+                    found[0] <= bar,
+                ),
+                Claim(
+                    f"steps/{name}",
+                    f"{name}: one step within 2x of 64; at {'/'.join(map(str, STEPS))} steps",
+                    self.where,
+                    None,
+                    " ".join(f"{v:.4f}" for v in found),
+                    found[0] <= 2 * found[-1],
+                ),
+            ]
+        return claims
+
+
+def _mean_at(cell: Json, i: int) -> float:
+    values = [m["pair_tv"][i] for m in cell["measurements"]]
+    return sum(values) / len(values)
+
+
+def soft_cell(name: str, scale: Scale) -> Cell:
+    """A soft kernel: the diagonal first, then composition beside it."""
+    data = law(name)
+    process = Soft(data)
+    flow_map = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    problem = Problem(
+        process,
+        TauUniform(data.vocabulary, whole=0.1),
+        lambda: kernel_on(process, AdaptiveTransformer(data.vocabulary, data.length)),
+        Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, flow_map)),
+    )
+    recipe = scale.recipe(Recipe(60_000, batch=512, learning_rate=1e-3, average=0.999, tf32=True))
+
+    def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
+        return {"pair_tv": [soft_tvs(k, data, (1,), scale.draws(5_000), 0)[1][0] for k in kernels]}
+
+    def measure(kernel: Kernel, seed: int) -> Json:
+        tv, pairs = soft_tvs(kernel, data, STEPS, scale.draws(DRAWS), seed)
+        return {"tv": tv, "pair_tv": pairs}
+
+    return Cell(f"{name}, soft", problem, recipe, watch, measure)
+
+
+def soft_tvs(
+    kernel: Kernel, data: Law, steps: Sequence[int], draws: int, seed: int
+) -> tuple[list[float], list[float]]:
+    """Marginal and adjacent-pair TV of samples at each number of steps."""
+    device = kernel.home.device
+    g = torch.Generator(device).manual_seed(seed)
+    source = Soft(data).source
+    samples = [
+        KernelSampler.steps(kernel, k).sample(source((draws, data.length), g), g) for k in steps
+    ]
+    return (
+        [marginal_tv(y, data, data.vocabulary) for y in samples],
+        [pair_tv(y, data, data.vocabulary) for y in samples],
+    )

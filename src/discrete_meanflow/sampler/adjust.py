@@ -1,0 +1,32 @@
+"""What may be done to logits before a state is drawn from them."""
+
+from collections.abc import Callable
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import Logits
+
+Adjustment = Callable[[Logits], Logits]
+
+
+def temperature(value: float) -> Adjustment:
+    """``q^(1/T)``, normalised: below 1 sharper, above 1 flatter."""
+    if not value > 0:
+        raise InputError(f"temperature: must be > 0, got {value:g}")
+    return lambda logits: logits / value
+
+
+def top_p(share: float) -> Adjustment:
+    """The smallest set of likeliest symbols that holds ``share`` of the probability, no other."""
+    if not 0 < share <= 1:
+        raise InputError(f"top-p: the share must lie in (0, 1], got {share:g}")
+
+    def keep(logits: Logits) -> Logits:
+        ordered, place = logits.sort(-1, descending=True)
+        probability = ordered.softmax(-1)
+        beyond = probability.cumsum(-1) - probability >= share  # what comes before suffices
+        cut = torch.zeros_like(beyond).scatter(-1, place, beyond)
+        return logits.masked_fill(cut, -torch.inf)
+
+    return keep
