@@ -1,6 +1,7 @@
 """One step with the right joint law: the soft kernel beside the factorised one, on the bigram."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -102,7 +103,9 @@ def soft_cell(name: str, scale: Scale) -> Cell:
         lambda: kernel_on(process, AdaptiveTransformer(data.vocabulary, data.length)),
         Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, flow_map)),
     )
-    recipe = scale.recipe(Recipe(60_000, batch=512, learning_rate=1e-3, average=0.999, tf32=True))
+    recipe = Recipe(60_000, batch=512, learning_rate=1e-3, average=0.999, tf32=True)
+    if scale is Scale.toy:
+        recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         return {"pair_tv": [soft_tvs(k, data, (1,), scale.draws(5_000), 0)[1][0] for k in kernels]}

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -103,7 +104,9 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
         return BridgeKernel(SingleTime(network) if objective == "PR" else network, process)
 
     problem = Problem(process, TIMES, kernel, OBJECTIVES[objective](process))
-    recipe = scale.recipe(Recipe(ITERATIONS, learning_rate=1e-3))
+    recipe = Recipe(ITERATIONS, learning_rate=1e-3)
+    if scale is Scale.toy:
+        recipe = replace(scale.recipe(recipe), batch=32, iterations=10)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         found = [errors(kernel, noise) for kernel in kernels]
