@@ -53,7 +53,7 @@ def eager_step(
 def library_step(trainer: Trainer, paths: PathSample, repeats: int, device: str) -> float:
     """Seconds per step and seed of the library's step."""
     steps = len(paths.x)
-    rates = torch.full((steps,), 3e-4, device=device)
+    rates = torch.full((steps, 2), 3e-4, device=device)
     run = trainer._prepared(paths, rates)
     return seconds(lambda: run(paths, rates), repeats, device) / steps / len(trainer.seeds)
 

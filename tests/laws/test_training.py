@@ -265,10 +265,11 @@ def test_the_average_follows_the_weights_and_teaches():
         path = tree_map(lambda a: a[0], trainer.problem.paths((1, 16), g))
         loss = trainer.problem.objective(kernel, path, teacher)
         assert abs(loss.item() - record.loss[0]) < 1e-5
-        assert abs(trainer.problem.objective(kernel, path).item() - record.loss[0]) > 1e-4
+        alone = trainer.problem.objective(kernel, path).item()
+        assert record.iteration > 1 or abs(alone - record.loss[0]) > 1e-4
         for name, p in trainer.parameters.items():
             used[name] = p.clone()
-            expected[name].lerp_(p, 0.1)
+            expected[name].lerp_(p, 9 / (9 + record.iteration))  # fast at first
             assert (expected[name] - trainer.average[name]).abs().max() < 1e-6
     kept = dict(trainer.kernels()[0].named_parameters())
     assert all(torch.equal(kept[name], p[0]) for name, p in trainer.average.items())

@@ -6,6 +6,8 @@ from discrete_meanflow.network.adaptive import TimeFeatures
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, Point, State, Times
 
+TIME_WIDTH = 64
+
 
 class FlatMLP(nn.Module):
     """A residual MLP over the whole sequence at once: cheap where sequences are short.
@@ -22,7 +24,7 @@ class FlatMLP(nn.Module):
                 f"{states}, {length}, {blocks} and {width}"
             )
         self.states, self.length = states, length
-        self.time = TimeFeatures(states, width)
+        self.time = TimeFeatures(states, TIME_WIDTH)
         self.first = nn.Linear(length * (states + 2), width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
         self.norm = nn.LayerNorm(width)
@@ -48,7 +50,7 @@ class Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.modulation = nn.Linear(width, 2 * width)
+        self.modulation = nn.Linear(TIME_WIDTH, 2 * width)
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
         )

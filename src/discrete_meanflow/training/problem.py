@@ -109,6 +109,10 @@ class Recipe:
         fall = (1 + math.cos(math.pi * step / self.iterations)) / 2
         return self.learning_rate * (self.final_share + (1 - self.final_share) * fall)
 
+    def pace_at(self, step: int) -> float:
+        """How far the average moves towards the weights: fast at first, then ``1 - average``."""
+        return max(1 - self.average, 9 / (10 + step))
+
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
         if not self.average:

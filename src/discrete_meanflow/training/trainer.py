@@ -92,8 +92,9 @@ class Trainer:
                 self.stack.step.objective, run = objective, None
             steps = min(self.recipe.block, self.recipe.iterations - self.iteration)
             paths = self._draw(steps)
+            ahead = range(self.iteration, self.iteration + steps)
             rates = torch.tensor(
-                [self.recipe.learning_rate_at(self.iteration + i) for i in range(steps)],
+                [(self.recipe.learning_rate_at(i), self.recipe.pace_at(i)) for i in ahead],
                 device=self.device,
             )
             # A captured step is bound to its block's size; only the last may be shorter.
@@ -155,19 +156,18 @@ class Trainer:
         return run
 
     @torch.no_grad()
-    def _advance(self, gradient: Gradient, path: PathSample, rate: Tensor) -> Tensor:
-        """One optimisation step for all seeds; the losses before it, ``(seeds,)``."""
+    def _advance(self, gradient: Gradient, path: PathSample, rates: Tensor) -> Tensor:
+        """One optimisation step for all seeds; the losses before it, ``(seeds,)``.
+
+        rates: ``(2,)``, those of the optimiser and of the average.
+        """
         losses, gradients = gradient(self.parameters, self.average, path)
         for name, p in self.parameters.items():
             p.grad = gradients[name]
-        self.learning_rate.copy_(rate)
+        self.learning_rate.copy_(rates[0])
         self.optimiser.step()
-        if self.average:
-            torch._foreach_lerp_(
-                list(self.average.values()),
-                list(self.parameters.values()),
-                1 - self.recipe.average,
-            )
+        for name, average in self.average.items():
+            average.lerp_(self.parameters[name], rates[1])
         return losses
 
     def _check(self, losses: Tensor) -> None:
@@ -221,8 +221,8 @@ class CapturedBlock:
 
         def step() -> None:
             path = tree_map(lambda a: a.index_select(0, self.index)[0], self.paths)
-            rate = self.rates.index_select(0, self.index)[0]
-            losses = trainer._advance(gradient, path, rate)
+            rates = self.rates.index_select(0, self.index)[0]
+            losses = trainer._advance(gradient, path, rates)
             self.losses.index_copy_(0, self.index, losses[None])
             self.index += 1
 
