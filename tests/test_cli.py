@@ -97,7 +97,10 @@ def test_demo_ends_with_a_page(tmp_path):
     assert page.count("data:image/png;base64") == 4
     assert "http" not in re.sub(r"data:image/png;base64,[^']*", "", page)
     assert "paper" in done.stdout
+    mine = tmp_path / "demo" / "thesis.txt"
+    mine.write_text("not the demo's")
     dmf("demo", "--scale", "toy", check=0, cwd=tmp_path)  # a second demo is not refused
+    assert mine.read_text() == "not the demo's"
 
 
 def test_the_demo_does_not_touch_another_run(tmp_path, monkeypatch, capsys):

@@ -89,7 +89,7 @@ _HOMES = {
         "hybrid",
         "time_left",
     ),
-    "sampler": ("KernelSampler", "temperature", "top_p"),
+    "sampler": ("KernelSampler", "temperature", "top_p", "without"),
     "metric": (
         "composition_defect",
         "kernel_error",

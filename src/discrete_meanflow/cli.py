@@ -83,7 +83,10 @@ class Demo:
         from discrete_meanflow.report.page import write_page
 
         if _experiment_in(self.out) == "demo" and (self.out / "results.json").exists():
-            shutil.rmtree(self.out)  # a finished demo is shown anew; an interrupted one goes on
+            # A finished demo is shown anew, an interrupted one goes on. What is not its own stays.
+            shutil.rmtree(self.out / "parts", ignore_errors=True)
+            for own in ("settings.json", "results.json"):
+                (self.out / own).unlink(missing_ok=True)
         options = Reproduce(names=("demo",), seeds=SEEDS[:1], device="cpu", scale=self.scale)
         results = _reproduce("demo", self.out, options)
         assert results is not None  # all its cells were trained
@@ -148,10 +151,11 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
     console = Console()
     device, scale = choose_device(options.device), Scale(options.scale)
     order = Order(name, options.seeds, device, scale, folder, options.jobs, options.only)
-    if _experiment_in(folder) == name and (folder / "results.json").exists():
-        console.print(f"{name}: finished earlier, read from {folder}", highlight=False)
+    finished = (folder / "results.json").exists()
     with bars(console) as show:
         results = reproduce(order, show)
+    if finished:
+        console.print(f"{name}: finished earlier, read from {folder}", highlight=False)
     if results is None:
         console.print(f"{name}: cells are left; run again without --only to finish")
         return None

@@ -15,12 +15,14 @@ from discrete_meanflow.objective import (
     Distillation,
     ForwardEquation,
     KernelCE,
+    KernelResidual,
     Phases,
     PosteriorRegression,
+    Sampled,
     Weighted,
 )
 from discrete_meanflow.process import Masking, PathSample, Posterior, Soft
-from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.sampler import KernelSampler, temperature, top_p, without
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TauUniform, TimePair
@@ -211,12 +213,17 @@ def test_guidance_is_truer_to_what_is_clamped(twins):
 def test_temperature_and_top_p(twins):
     g = seeded()
     x = Soft(TWINS).source((4000, 3), g)
-    cold = KernelSampler(twins, adjust=[temperature(0.01)])
-    assert torch.equal(cold.sample(x, seeded(1)), cold.sample(x, seeded(2)))
+    cold, hot = (KernelSampler(twins, adjust=[temperature(value)]) for value in (0.01, 100.0))
+    same = [(s.sample(x, seeded(1)) == s.sample(x, seeded(2))).double().mean() for s in (cold, hot)]
+    assert same[0] > 0.99
+    assert same[1] < 0.6
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     kept = top_p(0.6)(logits)
     assert torch.equal(kept.softmax(-1) > 0, torch.tensor([[True, True, False, False]]))
     assert torch.equal(top_p(1.0)(logits), logits)
+    assert without(2)(logits).softmax(-1)[0, 2] == 0
+    with pytest.raises(InputError, match="symbol 4 is none"):
+        without(4)(logits)
 
 
 @pytest.mark.parametrize("name", [*sequence_processes(), "soft"])
@@ -260,7 +267,15 @@ def test_soft_and_hard_are_one_word_apart():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: KernelCE()(SOFT, PATH), "the mean of where a point goes"),
+        (lambda: sequence_problem(LAW, process=Soft, objective=KernelCE()), "the mean of where"),
+        (lambda: twins_problem(KernelResidual(Sampled(Soft(TWINS)))),
+         "another process"),
+        (lambda: sequence_problem(LAW, process=Soft, single_time=True), "network of two times"),
+        (lambda: sequence_problem(torch.zeros(4, 2)), "TokenArray"),
+        (lambda: PROCESS.hold(PATH.x, PATH.x1 + 3, torch.ones(8, 2, dtype=torch.bool)), "alphabet"),
+        (lambda: PROCESS.hold(PATH.x, PATH.x1, torch.ones(8, 2)), "held is bool"),
+        (lambda: KernelSampler(SOFT).sample(PATH.x * torch.nan, seeded()), "not finite"),
+        (lambda: KernelSampler(SOFT).sample(PATH.x, seeded(), torch.ones(8, 1)), "must be bool"),
         (lambda: Composition()(HARD, PATH), "for soft kernels; BoundaryKernel has hard states"),
         (lambda: ForwardEquation(floor=2.0), "floor must lie in"),
         (lambda: Soft(LAW, clamps=1.5), "share of sequences must lie in"),

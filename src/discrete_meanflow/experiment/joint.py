@@ -8,20 +8,16 @@ import torch
 from discrete_meanflow.data import Law
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.sequence_parts import law, sequence_cell
-from discrete_meanflow.kernel import Kernel, kernel_on
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
 from discrete_meanflow.metric.sequences import product_pair_tv
-from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.objective import Composition, Phases, PosteriorRegression, Weighted
 from discrete_meanflow.process import Soft
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.times import TauUniform
-from discrete_meanflow.training import Problem, Recipe
+from discrete_meanflow.training import Recipe, sequence_problem
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
 STEPS = (1, 2, 4, 8, 16, 64)
 DRAWS = 20_000
-DIAGONAL = 0.4  # of the training, on the diagonal alone
 BARS = {"bigram (8, 16)": 0.025, "bigram (16, 32)": None}  # None: 2.5 times the floor
 
 
@@ -95,14 +91,7 @@ def _mean_at(cell: Json, i: int) -> float:
 def soft_cell(name: str, scale: Scale) -> Cell:
     """A soft kernel: the diagonal first, then composition beside it."""
     data = law(name)
-    process = Soft(data)
-    flow_map = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
-    problem = Problem(
-        process,
-        TauUniform(data.vocabulary, whole=0.1),
-        lambda: kernel_on(process, AdaptiveTransformer(data.vocabulary, data.length)),
-        Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, flow_map)),
-    )
+    problem = sequence_problem(data, process=Soft)
     recipe = Recipe(60_000, batch=512, learning_rate=1e-3, average=0.999, tf32=True)
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32, iterations=20)

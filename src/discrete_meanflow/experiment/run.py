@@ -407,6 +407,9 @@ def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
 
     def ask(number: int, frame: object) -> None:
         asked.append(number)
+        if number == signal.SIGINT and len(asked) == 1:
+            # os.write, because a signal may come in the middle of another print
+            os.write(2, b"\nstopping after this block; Ctrl-C again stops at once\n")
         if len(asked) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
 

@@ -42,6 +42,8 @@ class SoftKernel(DestinationKernel):
                 f"sampler: this kernel has soft states over {self.states} symbols; start from "
                 "points, process.source(shape, g)"
             )
+        if not bool(x.isfinite().all()):
+            raise InputError("sampler: the start has points that are not finite")
 
     def extra_repr(self) -> str:
         return f"states={self.states}, schedule={self.schedule}"

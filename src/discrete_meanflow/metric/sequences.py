@@ -22,13 +22,18 @@ def pairs(law: Law, states: int) -> Probs:
     return pad(p, (0, states - law.vocabulary) * 2).flatten(1)
 
 
-def marginal_tv(y: State, law: Law, states: int) -> float:
-    """Mean over positions of TV between the frequencies of N sequences ``(N, D)`` and the law."""
+def marginal_tv(y: State, law: Law, states: int | None = None) -> float:
+    """Mean over positions of TV between the frequencies of N sequences ``(N, D)`` and the law.
+
+    states: how many symbols the sequences may hold; by default the law's and one more, a mask.
+    """
+    states = states or law.vocabulary + 1
     return total_variation(frequencies(y.T.cpu(), states), marginals(law, states)).mean().item()
 
 
-def pair_tv(y: State, law: Law, states: int) -> float:
+def pair_tv(y: State, law: Law, states: int | None = None) -> float:
     """Mean over adjacent pairs of TV: sees what marginals are blind to. 0 for one position."""
+    states = states or law.vocabulary + 1
     if law.length == 1:
         return 0.0
     both = (y[:, :-1] * states + y[:, 1:]).T.cpu()

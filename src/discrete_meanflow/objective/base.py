@@ -14,6 +14,7 @@ class Objective(nn.Module, ABC):
     """
 
     draws: int = 1  # draws of x_t per path that the objective wants
+    soft: bool = False  # whether it is right for soft states
 
     def at(self, progress: float) -> "Objective":
         """The objective after this share of the training; most are the same all along."""

@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import DestinationKernel, Kernel, SoftKernel
+from discrete_meanflow.kernel import DestinationKernel, Kernel
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Times
@@ -16,11 +16,6 @@ class KernelCE(Objective):
     draws = 0  # x_t is not looked at
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        if isinstance(kernel, SoftKernel):
-            raise InputError(
-                "kernel-CE would teach a soft kernel the mean of where a point goes, not where it "
-                "goes; train it by PosteriorRegression and Composition"
-            )
         return cross_entropy(kernel, path, path.t)
 
 
@@ -31,6 +26,7 @@ class PosteriorRegression(Objective):
     """
 
     draws = 0
+    soft = True
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         return cross_entropy(kernel, path, path.r)

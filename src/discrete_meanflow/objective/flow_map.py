@@ -21,6 +21,7 @@ class Composition(Objective):
     """
 
     draws = 0
+    soft = True
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         soft, guide = _soft(kernel), _soft(teacher or kernel)
@@ -42,6 +43,7 @@ class ForwardEquation(Objective):
     """
 
     draws = 0
+    soft = True
 
     def __init__(self, frozen: Kernel | None = None, floor: float = 0.01) -> None:
         """frozen: a kernel that is trained on the diagonal, in the place of the teacher."""
@@ -73,6 +75,7 @@ class Distillation(Objective):
     """
 
     draws = 0
+    soft = True
 
     def __init__(self, frozen: Kernel) -> None:
         super().__init__()

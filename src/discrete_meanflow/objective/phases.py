@@ -23,6 +23,7 @@ class Phases(Objective):
         self.shares = shares
         self.objectives = nn.ModuleList(objective for _, objective in phases)
         self.draws = max(objective.draws for _, objective in phases)
+        self.soft = all(objective.soft for _, objective in phases)
 
     def at(self, progress: float) -> Objective:
         ends = itertools.accumulate(self.shares)

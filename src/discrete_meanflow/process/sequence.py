@@ -74,7 +74,20 @@ class SequenceProcess(Process):
 
     def hold(self, x: State, tokens: State, held: Tensor) -> State:
         """The state x with the given tokens in the positions that are ``held``."""
+        self.check_held(tokens, held)
         return torch.where(held, tokens, x)
+
+    def check_held(self, tokens: State, held: Tensor) -> None:
+        if held.dtype != torch.bool or held.shape[-1:] != (self.length,):
+            raise InputError(
+                f"hold: which positions are held is bool of shape (*batch, {self.length}), got "
+                f"{held.dtype} of shape {tuple(held.shape)}"
+            )
+        known = tokens.expand(held.shape)[held]
+        if bool(((known < 0) | (known >= self.data.vocabulary)).any()):
+            raise InputError(
+                f"hold: tokens must lie in the alphabet 0 .. {self.data.vocabulary - 1}"
+            )
 
     def rates_at(self, path: PathSample) -> Probs:
         x1 = path.x1[..., None].expand(path.y.shape)

@@ -55,4 +55,5 @@ class Soft(SequenceProcess):
         return (delta(x1, self.states, y.dtype) - y) / rest
 
     def hold(self, x: Point, tokens: State, held: Tensor) -> Point:
+        self.check_held(tokens, held)
         return torch.where(held[..., None], delta(tokens, self.states, x.dtype), x)

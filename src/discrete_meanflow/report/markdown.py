@@ -58,8 +58,8 @@ def headline_table(runs: dict[str, Json]) -> str:
     paper = [run for run in runs.values() if run.get("of_the_paper", True)]
     wall = sum(run["wall_seconds"] for run in paper)
     made = {
-        f"{run['device']}, torch {run['versions']['torch']}, seeds "
-        f"{', '.join(map(str, run['seeds']))}, {run['date']}"
+        f"{run['date']} on {run['device']}, torch {run['versions']['torch']}, seeds "
+        f"{' '.join(map(str, run['seeds']))}"
         for run in runs.values()
     }
     lines += [

@@ -30,3 +30,15 @@ def top_p(share: float) -> Adjustment:
         return logits.masked_fill(cut, -torch.inf)
 
     return keep
+
+
+def without(symbol: int) -> Adjustment:
+    """Never this symbol: a kernel that is not trained to the end may leave a mask in its place."""
+
+    def drop(logits: Logits) -> Logits:
+        if not 0 <= symbol < logits.shape[-1]:
+            raise InputError(f"without: symbol {symbol} is none of 0 .. {logits.shape[-1] - 1}")
+        here = torch.arange(logits.shape[-1], device=logits.device) == symbol
+        return logits.masked_fill(here, -torch.inf)
+
+    return drop

@@ -64,6 +64,13 @@ class KernelSampler:
         self._check(x)
         if self.guidance != 1 and (free is None or clamped is None):
             raise InputError("sampler: guidance needs clamps, and the start without them: free=...")
+        if clamped is not None and (
+            clamped.dtype != torch.bool or clamped.shape != self._positions(x)
+        ):
+            raise InputError(
+                f"sampler: clamped must be bool of shape {tuple(self._positions(x))}, got "
+                f"{clamped.dtype} of shape {tuple(clamped.shape)}"
+            )
         for r, t in zip(self.grid, self.grid[1:], strict=False):
             times = [self._times(x, s, clamped) for s in (r, t)]
             logits = self.kernel(x, *times)

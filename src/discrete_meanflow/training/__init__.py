@@ -2,7 +2,7 @@
 
 from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.problem import Problem, Recipe
-from discrete_meanflow.training.sequence_problem import sequence_problem
+from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Recipe",
     "Trainer",
     "chain_problem",
+    "flow_map_objective",
     "sequence_problem",
     "train",
 ]

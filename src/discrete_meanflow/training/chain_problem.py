@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import ExactExpectation, KernelResidual, Objective
@@ -23,6 +24,11 @@ def chain_problem(
     By default the kernel residual with the exact expectation, an MLP with the exponential
     schedule ``c = 2 max|u|``, and uniform time pairs at least 0.01 apart.
     """
+    if not isinstance(generator, Generator):
+        raise InputError(
+            f"chain problem: needs a generator, got {type(generator).__name__}; a matrix becomes "
+            "one by ConstantGenerator(matrix)"
+        )
     process = ChainProcess(generator, stratified=stratified)
 
     def papers_kernel() -> Kernel:

@@ -12,7 +12,7 @@ from torch import nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
-from discrete_meanflow.process import PathSample, Process
+from discrete_meanflow.process import PathSample, Process, Soft
 from discrete_meanflow.times import TimeSampler
 
 GLOBAL_GENERATOR = threading.Lock()  # trainers in threads take turns with it
@@ -31,6 +31,11 @@ class Problem:
         others = [m for m in self.objective.modules() if isinstance(m, Process)]
         if any(other is not self.process for other in others):
             raise InputError("problem: the objective was built on another process")
+        if isinstance(self.process, Soft) and not self.objective.soft:
+            raise InputError(
+                f"problem: {type(self.objective).__name__} would teach a soft kernel the mean of "
+                "where a point goes, not where it goes; use PosteriorRegression with Composition"
+            )
         kernel = self.build(0)
         if getattr(kernel, "process", self.process) is not self.process:
             raise InputError("problem: the kernel's bridge belongs to another process")

@@ -1,12 +1,14 @@
 from collections.abc import Callable
 
 from discrete_meanflow.data import Sequences
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, kernel_on
 from discrete_meanflow.network import AdaptiveTransformer, SingleTime, Transformer
 from discrete_meanflow.objective import (
     Composition,
     KernelCE,
     Objective,
+    Phases,
     PosteriorRegression,
     Weighted,
 )
@@ -14,11 +16,13 @@ from discrete_meanflow.process import Masking, SequenceProcess, Soft
 from discrete_meanflow.times import TauUniform, TimeSampler, UniformGap
 from discrete_meanflow.training.problem import Problem
 
+DIAGONAL = 0.4  # of the training of a soft kernel, on the diagonal alone
+
 
 def sequence_problem(
     data: Sequences,
     *,
-    objective: Callable[[SequenceProcess], Objective] | None = None,
+    objective: Callable[[SequenceProcess], Objective] | Objective | None = None,
     kernel: Callable[[], Kernel] | None = None,
     process: Callable[[Sequences], SequenceProcess] = Masking,
     times: TimeSampler | None = None,
@@ -30,13 +34,22 @@ def sequence_problem(
     With ``process=Soft``, states are points, and one step draws positions that belong together:
     a Transformer adapted to (r, t), cross-entropy on the diagonal and composition off it.
     """
+    if not isinstance(data, Sequences):
+        raise InputError(
+            f"sequence problem: needs sequences, got {type(data).__name__}; an array of tokens "
+            "becomes them by TokenArray(tokens, vocabulary)"
+        )
     noise = process(data)
+    if objective is not None and not isinstance(objective, Objective):
+        objective = objective(noise)
     if isinstance(noise, Soft):
+        if single_time:
+            raise InputError("sequence problem: soft states need a network of two times")
         return Problem(
             noise,
             times or TauUniform(noise.states),
             kernel or (lambda: kernel_on(noise, AdaptiveTransformer(noise.states, noise.length))),
-            objective(noise) if objective else flow_map_objective(),
+            objective or flow_map_objective(),
         )
 
     def papers_kernel() -> Kernel:
@@ -47,10 +60,11 @@ def sequence_problem(
         noise,
         times or UniformGap(0.02),
         kernel or papers_kernel,
-        objective(noise) if objective else KernelCE(),
+        objective or KernelCE(),
     )
 
 
 def flow_map_objective() -> Objective:
-    """What trains a soft kernel: cross-entropy on the diagonal, composition off it."""
-    return Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    """What trains a soft kernel: cross-entropy on the diagonal, later composition off it, too."""
+    both = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    return Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, both))
