@@ -62,21 +62,13 @@ class KernelSampler:
         ``x = process.hold(free, tokens, clamped)``.
         """
         self._check(x)
-        if self.guidance != 1 and (free is None or clamped is None):
-            raise InputError("sampler: guidance needs clamps, and the start without them: free=...")
-        if clamped is not None and (
-            clamped.dtype != torch.bool or clamped.shape != self._positions(x)
-        ):
-            raise InputError(
-                f"sampler: clamped must be bool of shape {tuple(self._positions(x))}, got "
-                f"{clamped.dtype} of shape {tuple(clamped.shape)}"
-            )
+        self._check_clamps(x, clamped, free)
         for r, t in zip(self.grid, self.grid[1:], strict=False):
             times = [self._times(x, s, clamped) for s in (r, t)]
             logits = self.kernel(x, *times)
             if self.guidance != 1 and free is not None and clamped is not None:
-                known = clamped[..., None] if x.is_floating_point() else clamped
-                free = torch.where(known, free, x)
+                # What is not clamped is common to both; the rest goes its own way.
+                free = torch.where(clamped[..., None] if soft(x) else clamped, free, x)
                 anywhere = [self._times(x, s, None) for s in (r, t)]
                 loose = self.kernel(free, *anywhere)
                 free = self.kernel.transport(free, loose, anywhere[0], anywhere[1], g)
@@ -88,25 +80,38 @@ class KernelSampler:
 
     def _times(self, x: State, time: float, clamped: Tensor | None) -> Tensor:
         """The time of each position: 1 where it is clamped. Soft ones share it if none is."""
-        soft = x.is_floating_point()
-        shape = (*x.shape[:-2], 1) if soft and clamped is None else self._positions(x)
+        shape = (*x.shape[:-2], 1) if soft(x) and clamped is None else positions(x)
         times = torch.full(shape, time, dtype=self.kernel.home.dtype, device=x.device)
         return times if clamped is None else times.masked_fill(clamped, 1)
 
-    @staticmethod
-    def _positions(x: State) -> torch.Size:
-        return x.shape[:-1] if x.is_floating_point() else x.shape
+    def _check_clamps(self, x: State, clamped: Tensor | None, free: State | None) -> None:
+        if self.guidance != 1 and (free is None or clamped is None):
+            raise InputError("sampler: guidance needs clamps, and the start without them: free=...")
+        if clamped is not None and (clamped.dtype, clamped.shape) != (torch.bool, positions(x)):
+            raise InputError(
+                f"sampler: clamped must be bool of shape {tuple(positions(x))}, got "
+                f"{clamped.dtype} of shape {tuple(clamped.shape)}"
+            )
 
     def _check(self, x: State) -> None:
         self.kernel.check_start(x)
-        soft = x.is_floating_point()
         for module in self.kernel.network.modules():
             states, length = (getattr(module, what, None) for what in ("states", "length"))
-            if isinstance(states, int) and x.numel() and not soft and int(x.max()) >= states:
+            if isinstance(states, int) and x.numel() and not soft(x) and int(x.max()) >= states:
                 raise InputError(
                     f"sampler: start state {int(x.max())} is none of the kernel's {states}"
                 )
-            if isinstance(length, int) and self._positions(x)[-1:] != (length,):
+            if isinstance(length, int) and positions(x)[-1:] != (length,):
                 raise InputError(
                     f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
                 )
+
+
+def soft(x: State) -> bool:
+    """Whether a state is made of points."""
+    return x.is_floating_point()
+
+
+def positions(x: State) -> torch.Size:
+    """The shape of a state's positions, points or symbols."""
+    return x.shape[:-1] if soft(x) else x.shape

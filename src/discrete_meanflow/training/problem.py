@@ -121,5 +121,5 @@ class Recipe:
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
         if not self.average:
-            del words["average"]
+            del words["average"]  # records made before there was one say nothing of it
         return words
