@@ -10,10 +10,8 @@ TIMES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 def composition_defect(kernel: Callable[[float, float], Matrix]) -> float:
     """``max |K_{s,t} K_{r,s} - K_{r,t}|`` over quarters r < s < t; ``kernel(r, t)[y, x]``."""
-    return max(
-        float((kernel(s, t) @ kernel(r, s) - kernel(r, t)).abs().max())
-        for r, s, t in time_triples()
-    )
+    K = {pair: kernel(*pair) for pair in itertools.combinations(TIMES, 2)}
+    return max(float((K[s, t] @ K[r, s] - K[r, t]).abs().max()) for r, s, t in time_triples())
 
 
 def time_triples() -> Iterator[tuple[float, float, float]]:
