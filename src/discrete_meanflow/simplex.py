@@ -21,6 +21,12 @@ def as_point(x: State | Point, n: int, dtype: torch.dtype) -> Point:
     return x if x.is_floating_point() else delta(x, n, dtype)
 
 
+def interpolate(x: State | Point, q: Probs, alpha: Tensor) -> Probs:
+    """``(1 - alpha) delta_x + alpha q``, or with the point itself if x is a soft state."""
+    alpha = alpha[..., None]
+    return (1 - alpha) * as_point(x, q.shape[-1], q.dtype) + alpha * q
+
+
 def categorical(p: Probs, g: torch.Generator, draws: int | None = None) -> State:
     """Draw from the law p by inverting its cumulative sum in float64.
 

@@ -1,3 +1,5 @@
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 
@@ -24,14 +26,7 @@ class Tau(nn.Module):
         if vocabulary < 2:
             raise InputError(f"tau: needs at least 2 symbols, got {vocabulary}")
         self.vocabulary = vocabulary
-        t = torch.linspace(0, 1, POINTS, dtype=torch.float64)
-        z = torch.linspace(-REACH, REACH, 4001, dtype=torch.float64)
-        density = torch.exp(-z.square() / 2)
-        lead = (t / (1 - t).clamp(min=1e-12))[:, None]  # of x1 over the others, in noise units
-        others = (vocabulary - 1) * torch.special.log_ndtr(z + lead)
-        found = (density * others.exp()).sum(-1) / density.sum()
-        tau = (found - found[0]) / (found[-1] - found[0])
-        self.register_buffer("tau", tau, persistent=False)
+        self.register_buffer("tau", _table(vocabulary), persistent=False)
 
     def forward(self, t: Times) -> Times:
         """``tau(t)``, in the shape and dtype of t."""
@@ -52,3 +47,15 @@ class Tau(nn.Module):
 
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}"
+
+
+@cache
+def _table(vocabulary: int) -> Tensor:
+    """tau at POINTS even times. A second of work, and every network and sampler has a clock."""
+    t = torch.linspace(0, 1, POINTS, dtype=torch.float64, device="cpu")
+    z = torch.linspace(-REACH, REACH, 4001, dtype=torch.float64, device="cpu")
+    density = torch.exp(-z.square() / 2)
+    lead = (t / (1 - t).clamp(min=1e-12))[:, None]  # of x1 over the others, in noise units
+    others = (vocabulary - 1) * torch.special.log_ndtr(z + lead)
+    found = (density * others.exp()).sum(-1) / density.sum()
+    return (found - found[0]) / (found[-1] - found[0])

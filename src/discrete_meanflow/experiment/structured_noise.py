@@ -161,12 +161,12 @@ def defect(kernel: Kernel, process: SequenceProcess) -> float:
     they are coupled.
     """
     x = everything(process)
-    return max(_two_against_one(kernel, x, *times) for times in time_triples())
+    pairs = sorted({pair for r, s, t in time_triples() for pair in ((r, s), (s, t), (r, t))})
+    begin, end = torch.tensor(pairs, dtype=torch.float64).T
+    K = dict(zip(pairs, marginals_from(kernel, x, begin, end), strict=True))  # each (N, D, n)
 
+    def in_two_steps(r: float, s: float, t: float) -> Tensor:
+        joint = K[r, s][:, torch.arange(x.shape[1]), x].prod(-1)  # (N from, N to)
+        return torch.einsum("xz,zdy->xdy", joint, K[s, t])
 
-def _two_against_one(kernel: Kernel, x: Tensor, r: float, s: float, t: float) -> float:
-    begin, end = torch.tensor([[r, s, r], [s, t, t]], dtype=torch.float64)
-    first, second, direct = marginals_from(kernel, x, begin, end)  # each (N, D, n)
-    joint = first[:, torch.arange(x.shape[1]), x].prod(-1)  # (N from, N to)
-    composed = torch.einsum("xz,zdy->xdy", joint, second)
-    return (composed - direct).abs().max().item()
+    return max((in_two_steps(r, s, t) - K[r, t]).abs().max().item() for r, s, t in time_triples())

@@ -3,7 +3,7 @@ from torch import nn
 
 from discrete_meanflow.kernel.destination import DestinationKernel
 from discrete_meanflow.schedule import AlphaSchedule
-from discrete_meanflow.simplex import categorical, delta
+from discrete_meanflow.simplex import categorical, interpolate
 from discrete_meanflow.types import Logits, Probs, State, Times
 
 
@@ -21,8 +21,7 @@ class BoundaryKernel(DestinationKernel):
         self.schedule = schedule
 
     def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
-        alpha = self.schedule(r, t)[..., None]
-        return (1 - alpha) * delta(x, q.shape[-1], q.dtype) + alpha * q
+        return interpolate(x, q, self.schedule(r, t))
 
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         """Bernoulli(alpha) first, then categorical(q), both in float64.

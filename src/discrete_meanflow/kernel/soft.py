@@ -4,7 +4,7 @@ from torch import nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel.destination import DestinationKernel
 from discrete_meanflow.schedule import AlphaSchedule, Linear
-from discrete_meanflow.simplex import categorical
+from discrete_meanflow.simplex import categorical, interpolate
 from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Logits, Point, Probs, State, Times
 
@@ -23,8 +23,7 @@ class SoftKernel(DestinationKernel):
         self.states, self.schedule = states, schedule or Linear()
 
     def towards(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
-        alpha = self.schedule(r, t)[..., None]
-        return (1 - alpha) * x + alpha * q
+        return interpolate(x, q, self.schedule(r, t))
 
     def transport(self, x: Point, logits: Logits, r: Times, t: Times, g: torch.Generator) -> Point:
         return self.law(x, logits, r, t)

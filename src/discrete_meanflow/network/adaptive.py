@@ -3,7 +3,7 @@ from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.time_embedding import Sinusoidal
-from discrete_meanflow.network.transformer import Attention
+from discrete_meanflow.network.transformer import Attention, check_sizes
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Logits, Point, State, Times
@@ -42,10 +42,7 @@ class AdaptiveTransformer(nn.Module):
         rotary: bool = False,
     ) -> None:
         super().__init__()
-        if states < 2 or length < 1:
-            raise InputError(
-                f"Transformer: needs at least 2 states and 1 position, got {states} and {length}"
-            )
+        check_sizes(states, length)
         if layers < 1 or heads < 1 or width < 1 or width % (2 * heads):
             raise InputError(
                 f"Transformer: needs layers >= 1 and heads of even width, got {layers} layers of "

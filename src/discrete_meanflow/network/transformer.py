@@ -27,10 +27,7 @@ class Transformer(nn.Module):
         time_width: int = 128,
     ) -> None:
         super().__init__()
-        if states < 2 or length < 1:
-            raise InputError(
-                f"Transformer: needs at least 2 states and 1 position, got {states} and {length}"
-            )
+        check_sizes(states, length)
         if layers < 1 or heads < 1 or width < 1 or width % heads:
             raise InputError(
                 f"Transformer: needs layers >= 1 and a width that {heads} heads divide, got "
@@ -51,6 +48,13 @@ class Transformer(nn.Module):
         symbols = self.symbol(as_point(x, self.states, t.dtype))  # (*batch, D, width)
         times = self.time(torch.cat([self.embed(r), self.embed(t)], -1))
         return self.head(self.norm(self.layers(symbols + self.position + times)))
+
+
+def check_sizes(states: int, length: int) -> None:
+    if states < 2 or length < 1:
+        raise InputError(
+            f"Transformer: needs at least 2 states and 1 position, got {states} and {length}"
+        )
 
 
 class Layer(nn.Module):

@@ -6,7 +6,7 @@ from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.simplex import delta
+from discrete_meanflow.simplex import delta, interpolate
 from discrete_meanflow.types import Probs, State, Times
 
 LINEAR = Linear()
@@ -33,8 +33,7 @@ class Interpolating(SequenceProcess):
         return r * kept + (1 - r) * self.source_law().to(x.device)[x][..., None]
 
     def bridge(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
-        alpha = LINEAR(r, t)[..., None]
-        return (1 - alpha) * delta(x, self.states, q.dtype) + alpha * q
+        return interpolate(x, q, LINEAR(r, t))
 
     def advance(
         self, x: State, x1: State, r: Times, t: Times, g: torch.Generator, draws: int

@@ -4,7 +4,7 @@ from torch import Tensor
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.simplex import delta
+from discrete_meanflow.simplex import delta, interpolate
 from discrete_meanflow.types import Point, Probs, State, Times
 
 LINEAR = Linear()
@@ -39,8 +39,7 @@ class Soft(SequenceProcess):
         return (log - log.amax(-1, keepdim=True)).exp()
 
     def bridge(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
-        alpha = LINEAR(r, t)[..., None]
-        return (1 - alpha) * x + alpha * q
+        return interpolate(x, q, LINEAR(r, t))
 
     def advance(
         self, x: Point, x1: State, r: Times, t: Times, g: torch.Generator, draws: int
