@@ -53,13 +53,15 @@ class Reproduce:
     """Trainings run side by side (default: one per core, or 4 on a GPU)."""
     only: str = ""
     """Train only the cells whose name holds this text: a part of a run, merged with the others
-    by copying their parts/ into one folder and running without it."""
+    by copying their parts/ and samples/ into one folder and running without it."""
+    data: Path | None = None
+    """Folder of the files that are read, for experiments on real data."""
 
     def __call__(self) -> None:
         from discrete_meanflow.experiment import catalog
         from discrete_meanflow.experiment.run import run_folder
 
-        names = catalog.holding(catalog.expand(list(self.names)), self.only, self.scale)
+        names = catalog.holding(catalog.expand(list(self.names)), self.only, self.scale, self.data)
         several = len(names) > 1
         made = [_reproduce(name, run_folder(self.out, name, several), self) for name in names]
         runs = [results for results in made if results is not None]
@@ -150,7 +152,9 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
 
     console = Console()
     device, scale = choose_device(options.device), Scale(options.scale)
-    order = Order(name, options.seeds, device, scale, folder, options.jobs, options.only)
+    order = Order(
+        name, options.seeds, device, scale, folder, options.jobs, options.only, options.data
+    )
     finished = (folder / "results.json").exists()
     with bars(console) as show:
         results = reproduce(order, show)

@@ -134,7 +134,7 @@ def test_the_exact_flow_gives_the_joint_law_and_factorised_kernels_do_not():
     x = PROCESS.source((20_000, 2), g).double()
     kernel = SoftKernel(ExactFlow(PROCESS), 3)
     y = KernelSampler(kernel, [0.0, 0.97, 0.999]).sample(x, g)
-    tokens = kernel.decode(y, g)
+    tokens = kernel.decode(y)
     joint = LAW.log_prob(torch.tensor(list(itertools.product(range(3), repeat=2)))).exp()
     assert passes_chi_square(tokens[:, 0] * 3 + tokens[:, 1], joint)
     masking = Masking(LAW)
@@ -217,6 +217,13 @@ def test_temperature_and_top_p(twins):
     same = [(s.sample(x, seeded(1)) == s.sample(x, seeded(2))).double().mean() for s in (cold, hot)]
     assert same[0] > 0.99
     assert same[1] < 0.6
+    likeliest, drawn = (KernelSampler(twins, drawn=drawn) for drawn in (None, True))
+    same = [
+        (s.sample(x, seeded(1)) == s.sample(x, seeded(2))).double().mean()
+        for s in (likeliest, drawn)
+    ]
+    assert same[0] == 1  # all that is random is in the start
+    assert 0.6 < same[1] < 1
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     kept = top_p(0.6)(logits)
     assert torch.equal(kept.softmax(-1) > 0, torch.tensor([[True, True, False, False]]))

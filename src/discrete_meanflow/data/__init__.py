@@ -1,8 +1,21 @@
-"""Where clean sequences come from: laws that are known exactly, and arrays of tokens."""
+"""Where clean sequences come from: laws that are known exactly, arrays of tokens, files."""
 
+from discrete_meanflow.data import read
+from discrete_meanflow.data.alphabet import Alphabet
 from discrete_meanflow.data.base import Law, Sequences
 from discrete_meanflow.data.bigram import BigramChain
 from discrete_meanflow.data.independent import IndependentCategorical
+from discrete_meanflow.data.split import distinct, split
 from discrete_meanflow.data.tokens import TokenArray
 
-__all__ = ["BigramChain", "IndependentCategorical", "Law", "Sequences", "TokenArray"]
+__all__ = [
+    "Alphabet",
+    "BigramChain",
+    "IndependentCategorical",
+    "Law",
+    "Sequences",
+    "TokenArray",
+    "distinct",
+    "read",
+    "split",
+]

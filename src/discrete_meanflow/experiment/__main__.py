@@ -29,12 +29,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="train the cells whose name holds this text")
     parser.add_argument("--jobs", type=int, help="cells trained side by side (default: 4 on a GPU)")
     parser.add_argument("--out", type=Path, help="run folder (default: runs/NAME)")
+    parser.add_argument("--data", type=Path, help="folder of the files that are read, if any are")
     given = parser.parse_args()
     return guarded(lambda: _run(given))
 
 
 def _run(given: argparse.Namespace) -> None:
-    names = catalog.holding(catalog.expand(given.names), given.only, given.scale)
+    names = catalog.holding(catalog.expand(given.names), given.only, given.scale, given.data)
     for name in names:
         folder = run_folder(given.out, name, len(names) > 1)
         device = choose_device(given.device)
@@ -47,6 +48,7 @@ def _run(given: argparse.Namespace) -> None:
                 folder,
                 given.jobs,
                 given.only,
+                given.data,
             ),
             _say,
         )

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.kernel import Kernel
@@ -38,7 +39,8 @@ class Cell:
     recipe: Recipe
     # kernels, one per seed -> values by name, one per seed: the curves of training
     watch: Callable[[Sequence[Kernel]], dict[str, list[float]]]
-    # (kernel, seed) -> the raw measurements that claims are computed from
+    # (kernel, seed) -> the raw measurements that claims are computed from; lines of text by file
+    # name under "samples" become files of their own
     measure: Callable[[Kernel, int], Json]
 
     def describe(self) -> Json:
@@ -70,12 +72,17 @@ class Experiment(ABC):
     borrows_from: tuple[str, ...] = ()  # experiments that may have trained some of its cells
     of_the_paper: bool = True  # whether `dmf reproduce paper` runs it
     one_seed: bool = False  # the paper reports a single seed: take the first
+    data: Path | None = None  # the folder that files are read from, where it reads any
 
     @abstractmethod
     def cells(self, scale: Scale) -> list[Cell]: ...
 
     def facts(self, scale: Scale) -> Json:
         """What is known without training: exact kernels, sampling floors."""
+        return {}
+
+    def scores(self, samples: Path) -> Json:
+        """What the samples are worth that the cells have left as files in a folder."""
         return {}
 
     @abstractmethod

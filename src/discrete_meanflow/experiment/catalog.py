@@ -1,5 +1,7 @@
 """All experiments by name."""
 
+from pathlib import Path
+
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Experiment, Scale
 from discrete_meanflow.experiment.boundary_ablation import BoundaryAblation
@@ -9,6 +11,12 @@ from discrete_meanflow.experiment.estimators import Estimators
 from discrete_meanflow.experiment.exact_recovery import ExactRecovery
 from discrete_meanflow.experiment.hybrid_sweep import HybridSweep
 from discrete_meanflow.experiment.joint import Joint
+from discrete_meanflow.experiment.joint_digits import JointDigits
+from discrete_meanflow.experiment.joint_molecules import JointMolecules
+from discrete_meanflow.experiment.joint_names import JointNames
+from discrete_meanflow.experiment.joint_nltcs import JointNltcs
+from discrete_meanflow.experiment.joint_rna import JointRna
+from discrete_meanflow.experiment.joint_sudoku import JointSudoku
 from discrete_meanflow.experiment.mean_rate import MeanRate
 from discrete_meanflow.experiment.multi_step import MultiStep
 from discrete_meanflow.experiment.objective_comparison import ObjectiveComparison
@@ -34,18 +42,27 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         Estimators,
         StructuredNoise,
         Joint,
+        JointDigits,
+        JointNltcs,
+        JointNames,
+        JointMolecules,
+        JointRna,
+        JointSudoku,
     )
 }
 ALL = "paper"  # stands for every experiment of the paper
 PAPER = [name for name, experiment in EXPERIMENTS.items() if experiment.of_the_paper]
 
 
-def find(name: str) -> Experiment:
+def find(name: str, data: Path | None = None) -> Experiment:
+    """An experiment, reading its files (if it has any) from the folder ``data``."""
     if name == Demo.name:
         return Demo()
     if name not in EXPERIMENTS:
         raise InputError(f"unknown experiment '{name}'; known: {', '.join([*EXPERIMENTS, ALL])}")
-    return EXPERIMENTS[name]()
+    found = EXPERIMENTS[name]()
+    found.data = data
+    return found
 
 
 def expand(names: list[str]) -> list[str]:
@@ -58,11 +75,11 @@ def expand(names: list[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def holding(names: list[str], text: str, scale: str) -> list[str]:
+def holding(names: list[str], text: str, scale: str, data: Path | None) -> list[str]:
     """Of several experiments, those with a cell whose name holds the text; of one, itself."""
     if not text or len(names) == 1:
         return names
-    found = [n for n in names if any(text in c.name for c in find(n).cells(Scale(scale)))]
+    found = [n for n in names if any(text in c.name for c in find(n, data).cells(Scale(scale)))]
     if not found:
         raise InputError(f"--only: no cell of {', '.join(names)} holds '{text}'")
     return found

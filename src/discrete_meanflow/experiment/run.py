@@ -7,6 +7,7 @@ was interrupted goes on where it stopped; a run of other settings is never touch
 
 import contextlib
 import datetime
+import gzip
 import json
 import multiprocessing
 import os
@@ -63,6 +64,7 @@ class Order:
     out: Path
     jobs: int | None = None  # cells trained side by side; None: one per core, or 4 on a GPU
     only: str = ""  # train the cells whose name holds this text, leave the others
+    data: Path | None = None  # the folder of the files that are read, where any are
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -78,7 +80,7 @@ class Order:
         seeds = " ".join(map(str, self.seeds))
         return (
             f"dmf reproduce {self.experiment} --seeds {seeds} --device {self.device} "
-            f"--scale {self.scale.value}"
+            f"--scale {self.scale.value}" + (" --data DATA" if self.data else "")
         )
 
     def unfinished(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -109,7 +111,7 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     Cells are left by ``order.only``, which cuts a run into parts. Parts that were run on
     different machines are merged by copying their ``parts/`` into one folder.
     """
-    experiment = catalog.find(order.experiment)
+    experiment = catalog.find(order.experiment, order.data)
     if experiment.one_seed:
         order = replace(order, seeds=order.seeds[:1])
     cells = experiment.cells(order.scale)
@@ -169,6 +171,8 @@ def _read_part(order: Order, cell: Cell) -> Json:
 def assemble(experiment: Experiment, order: Order, settings: Json, parts: Json) -> Json:
     """The JSON of a run: settings, raw measurements, and the claims computed from them."""
     facts = experiment.facts(order.scale)
+    if scores := experiment.scores(order.out / "samples"):
+        facts["scores"] = scores
     # Where each part was trained; an experiment that trains nothing ran here.
     made = [(part.pop("device"), part.pop("versions")) for part in parts.values()]
     made = made or [(device_name("cpu"), versions())]
@@ -220,7 +224,8 @@ def run_cell(
             curve["iteration"].append(record.iteration)
             curve["loss"].append(record.loss)
             if len(curve["iteration"]) % every == 0:
-                watched = cell.watch(trainer.kernels())
+                with EXCLUSIVE:  # a derivative taken here must not meet another cell's tracing
+                    watched = cell.watch(trainer.kernels())
                 metrics = {name: sum(v) / len(v) for name, v in watched.items()}
                 curve["at"].append(record.iteration)
                 for name, values in watched.items():
@@ -247,6 +252,8 @@ def run_cell(
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
     with EXCLUSIVE:  # no other cell changes the precision of products meanwhile
         measurements = [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels]
+    for measured in measurements:
+        _write_samples(order.out / "samples", measured.pop("samples", {}))
     part = {
         "settings": settings,
         "device": device_name(order.device),
@@ -257,6 +264,14 @@ def run_cell(
         "measurements": measurements,
     }
     write_json(order.part(cell.name, ".json"), rounded(part))
+
+
+def _write_samples(folder: Path, samples: dict[str, list[str]]) -> None:
+    """Lines of text, gzipped without a date: the same samples make the same file."""
+    for name, lines in samples.items():
+        folder.mkdir(exist_ok=True)
+        text = "".join(f"{line}\n" for line in lines)
+        write_whole(folder / name, gzip.compress(text.encode(), mtime=0))
 
 
 def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
@@ -387,7 +402,8 @@ def _work(order: Order, threads: int, pipe: Connection) -> None:
     torch.set_num_threads(threads)
     with stop_signals(signal.SIGTERM) as stopped:
         try:
-            cells = {cell.name: cell for cell in catalog.find(order.experiment).cells(order.scale)}
+            experiment = catalog.find(order.experiment, order.data)
+            cells = {cell.name: cell for cell in experiment.cells(order.scale)}
             pipe.send(READY)
             while (name := pipe.recv()) is not None:
                 run_cell(order, cells[name], pipe.send, stopped)

@@ -21,8 +21,11 @@ class Kernel(nn.Module, ABC):
         self.network = network
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """One forward pass: shape ``(*batch, n)``."""
-        return self.network(x, r, t)
+        """One forward pass: shape ``(*batch, n)``, in the precision of the times.
+
+        A network may compute in a lower one; what logits are turned into may not.
+        """
+        return self.network(x, r, t).to(t.dtype)
 
     @property
     def home(self) -> Tensor:
@@ -42,8 +45,8 @@ class Kernel(nn.Module, ABC):
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
         """Draw ``X_t ~ K_theta(., x, r, t)``: shape ``(*batch,)``."""
 
-    def decode(self, x: State, g: torch.Generator) -> State:
-        """Symbols from a state at time 1; a hard state is one already."""
+    def decode(self, x: State, g: torch.Generator | None = None) -> State:
+        """Symbols from a state at time 1, drawn with g; a hard state is one already."""
         return x
 
     def even_times(self, k: int) -> list[float]:

@@ -1,13 +1,14 @@
 """How far a kernel or its samples are from the truth."""
 
 from discrete_meanflow.metric.composition import composition_defect, time_triples
-from discrete_meanflow.metric.divergence import sampling_floor, total_variation
+from discrete_meanflow.metric.divergence import frequencies, sampling_floor, total_variation
 from discrete_meanflow.metric.kernel_error import KernelError, kernel_error, time_grid
 from discrete_meanflow.metric.sequences import marginal_tv, pair_tv
 
 __all__ = [
     "KernelError",
     "composition_defect",
+    "frequencies",
     "kernel_error",
     "marginal_tv",
     "pair_tv",

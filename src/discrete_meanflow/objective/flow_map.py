@@ -8,6 +8,7 @@ from torch import Tensor
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import DestinationKernel, Kernel, SoftKernel
 from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Point, Probs, Times
 
@@ -55,8 +56,7 @@ class ForwardEquation(Objective):
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         soft, guide = _soft(kernel), _soft(self.frozen or teacher or kernel)
         x, r, t = path.x, path.r, path.t
-        both = torch.func.jvp(lambda t: soft(x, r, t).log_softmax(-1), (t,), (torch.ones_like(t),))
-        log_q, slope = both[0], both[1]
+        log_q, slope = value_and_slope(lambda t: soft(x, r, t).log_softmax(-1), t)
         with torch.no_grad():
             there = soft.towards(x, log_q.exp(), r, t)
             goal = guide(there, t, t).softmax(-1)

@@ -1,9 +1,9 @@
-import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import DestinationKernel, Kernel
 from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import PathSample
 
 
@@ -46,8 +46,8 @@ class ResidualKL(Objective):
             found = kernel.log_q(path.x, kernel(path.x, path.r, t))
             return found.gather(-1, path.x1[..., None])[..., 0]
 
-        both = torch.func.jvp(log_q, (path.t,), (torch.ones_like(path.t),))
-        return both[0], 1 + (path.t - path.r) * both[1]
+        value, slope = value_and_slope(log_q, path.t)
+        return value, 1 + (path.t - path.r) * slope
 
     def extra_repr(self) -> str:
         return f"floor={self.floor:g}"

@@ -11,7 +11,17 @@ TimeDerivative = Callable[[Callable[[Times], Probs], Times], Probs]
 
 def forward_mode(f: Callable[[Times], Probs], t: Times) -> Probs:
     """``d/dt f(t)`` exactly, one forward pass with tangents."""
-    return torch.func.jvp(f, (t,), (torch.ones_like(t),))[1]
+    return value_and_slope(f, t)[1]
+
+
+def value_and_slope(f: Callable[[Times], Probs], t: Times) -> tuple[Probs, Probs]:
+    """``f(t)`` and ``d/dt f(t)``, in the precision of t where the rest is in a lower one.
+
+    A slope is a small difference between large numbers: bfloat16 has no digits for it.
+    """
+    with torch.autocast(t.device.type, enabled=False):
+        both = torch.func.jvp(f, (t,), (torch.ones_like(t),))
+    return both[0], both[1]
 
 
 def finite_difference(f: Callable[[Times], Probs], t: Times) -> Probs:

@@ -26,7 +26,7 @@ class Weighted(Objective):
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         losses = [objective(kernel, path, teacher) for objective in self.terms]
-        return torch.stack(losses) @ self.weights.to(losses[0].dtype)
+        return (torch.stack(losses) * self.weights.to(losses[0].dtype)).sum()
 
     def extra_repr(self) -> str:
         return f"weights={tuple(round(w, 6) for w in self.weights.tolist())}"

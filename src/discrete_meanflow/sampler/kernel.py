@@ -15,7 +15,8 @@ class KernelSampler:
     The default grid is (0, 1): one forward pass, one draw. ``adjust`` are applied to the logits
     of each step, in order: ``temperature(0.8)``, ``top_p(0.9)``. ``guidance`` w other than 1 takes
     ``(1 - w) free + w given`` for the logits, where ``free`` knows nothing of clamped positions:
-    above 1, what is generated is truer to them.
+    above 1, what is generated is truer to them. Soft states that have arrived become their
+    likeliest symbols; with ``drawn`` (the default where ``adjust`` is given) draws from their laws.
     """
 
     def __init__(
@@ -24,8 +25,10 @@ class KernelSampler:
         grid: Sequence[float] = (0.0, 1.0),
         adjust: Sequence[Adjustment] = (),
         guidance: float = 1.0,
+        drawn: bool | None = None,
     ) -> None:
         self.kernel, self.adjust, self.guidance = kernel, adjust, guidance
+        self.drawn = bool(adjust) if drawn is None else drawn
         self.grid = [float(t) for t in grid]
         if len(self.grid) < 2:
             raise InputError("sampler: the time grid needs at least two times, as in (0, 1)")
@@ -41,11 +44,12 @@ class KernelSampler:
         k: int,
         adjust: Sequence[Adjustment] = (),
         guidance: float = 1.0,
+        drawn: bool | None = None,
     ) -> "KernelSampler":
         """k steps from 0 to 1: equal for hard states, equal on the clock tau for soft ones."""
         if k < 1:
             raise InputError(f"sampler: needs at least one step, got {k}")
-        return cls(kernel, [*kernel.even_times(k), 1.0], adjust, guidance)
+        return cls(kernel, [*kernel.even_times(k), 1.0], adjust, guidance, drawn)
 
     @torch.no_grad()
     def sample(
@@ -76,7 +80,7 @@ class KernelSampler:
             for change in self.adjust:
                 logits = change(logits)
             x = self.kernel.transport(x, logits, times[0], times[1], g)
-        return self.kernel.decode(x, g) if self.grid[-1] == 1 else x
+        return self.kernel.decode(x, g if self.drawn else None) if self.grid[-1] == 1 else x
 
     def _times(self, x: State, time: float, clamped: Tensor | None) -> Tensor:
         """The time of each position: 1 where it is clamped. Soft ones share it if none is."""

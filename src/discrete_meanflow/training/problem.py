@@ -99,6 +99,7 @@ class Recipe:
     clip: float = 1.0  # largest gradient norm, per seed
     average: float = 0.0  # decay of a running average of the weights, which teaches; 0: none
     tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
+    bf16: bool = False  # networks in bfloat16, but for derivatives; weights stay in float32
     block: int = 100  # steps between records; paths are drawn a block at a time
 
     def __post_init__(self) -> None:
@@ -120,6 +121,7 @@ class Recipe:
 
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
-        if not self.average:
-            del words["average"]  # records made before there was one say nothing of it
+        for later in ("average", "bf16"):  # records made before there was one say nothing of it
+            if not words[later]:
+                del words[later]
         return words

@@ -22,12 +22,15 @@ from discrete_meanflow.training.problem import Problem
 class Step(nn.Module):
     """``path -> loss``: all that is differentiated, in one module's forward."""
 
-    def __init__(self, kernel: Kernel, objective: Objective, teacher: Kernel | None) -> None:
+    def __init__(
+        self, kernel: Kernel, objective: Objective, teacher: Kernel | None, bf16: bool
+    ) -> None:
         super().__init__()
-        self.kernel, self.objective, self.teacher = kernel, objective, teacher
+        self.kernel, self.objective, self.teacher, self.bf16 = kernel, objective, teacher, bf16
 
     def forward(self, path: PathSample) -> Tensor:
-        return self.objective(self.kernel, path, self.teacher)
+        with torch.autocast(path.t.device.type, torch.bfloat16, enabled=self.bf16):
+            return self.objective(self.kernel, path, self.teacher)
 
 
 class SideBySide:
@@ -39,11 +42,12 @@ class SideBySide:
         seeds: Sequence[int],
         device: torch.device,
         averaged: bool = False,
+        bf16: bool = False,
     ) -> None:
         self.kernels = [problem.build(seed).to(device) for seed in seeds]
         self.objective = problem.objective.to(device)
         teacher = problem.build(0).to(device).requires_grad_(False) if averaged else None
-        self.step = Step(self.kernels[0], self.objective, teacher)
+        self.step = Step(self.kernels[0], self.objective, teacher, bf16)
         states = [dict(member.named_parameters()) for member in self.kernels]
         self.parameters = {
             name: torch.stack([state[name].detach() for state in states])

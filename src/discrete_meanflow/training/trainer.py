@@ -63,7 +63,7 @@ class Trainer:
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
         self.device = torch.device(device)
         problem.process.to(self.device)
-        self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0)
+        self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0, recipe.bf16)
         if start is not None:
             self.stack.start_from(start)
         self.parameters = self.stack.parameters

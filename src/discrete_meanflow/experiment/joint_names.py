@@ -1,0 +1,101 @@
+"""First names: spelling, and an end that stays one."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.experiment.base import Claim, Json, Scale
+from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.metric import frequencies, total_variation
+from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.training import Recipe
+
+HELD_OUT = 2_000  # each of the two sets that are compared with each other
+WELL_FORMED, RATIO, COPIES = 0.95, 1.7, 0.2  # bars
+
+
+class JointNames(RealData):
+    name = "joint-names"
+    title = "Names: letter pairs, well-formed ends, copies"
+    promises = (
+        "one-step names at least 95 % well-formed, fewer than 20 % copies of training names",
+        "letter-pair TV to held-out names at most 1.7x that between two held-out sets",
+    )
+    recipes: ClassVar = {
+        "soft": Recipe(40_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True),
+        "factorised": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True),
+    }
+
+    def cut(self) -> Records:
+        names = read.lines(self.file("names/names.txt"))
+        alphabet = Alphabet.of(names)
+        held_out = min(2 * HELD_OUT, len(names) // 2)
+        return Records(*split(alphabet.encode(names), held_out), alphabet)
+
+    def network(self, states: int, length: int, scale: Scale) -> nn.Module:
+        size = (128, 4) if scale is Scale.paper else (16, 1)
+        return AdaptiveTransformer(states, length, *size)
+
+    def score(self, samples: list[str]) -> Json:
+        pad, train = self.records.alphabet.pad or "", set(self._strings(self.records.train))
+        formed = [s for s in samples if len(s) >= 2 and pad not in s]
+        first = self.records.held_out[: len(self.records.held_out) // 2]
+        # As many as are held out, lest the sizes of the two samples make the difference.
+        some = self.records.alphabet.encode(samples[: len(first)], self.records.length)
+        return {
+            "well_formed": len(formed) / len(samples),
+            "pair_tv": self._pair_tv(some, first),
+            "unique": len(set(samples)) / len(samples),
+            "copies": sum(s in train for s in samples) / len(samples),
+            "shown": samples[:40],
+        }
+
+    def facts(self, scale: Scale) -> Json:
+        first, second = self.records.held_out.chunk(2)
+        return {
+            **super().facts(scale),
+            "floor": self._pair_tv(second, first),
+            "held out": self.score(self._strings(second)),
+        }
+
+    def _strings(self, tokens: Tensor) -> list[str]:
+        return self.records.alphabet.decode(tokens)
+
+    def _pair_tv(self, x: Tensor, y: Tensor) -> float:
+        """TV between the laws of a letter and the next, the end included, wherever they stand."""
+        n = self.records.vocabulary
+        laws = [frequencies((z[:, :-1] * n + z[:, 1:]).flatten(), n * n) for z in (x, y)]
+        return total_variation(*laws).item()
+
+    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+        scores = facts["scores"]
+
+        def steps(key: str) -> str:
+            return f"at 1 2 4 8 16 64 steps {in_words(at_steps(scores, 'soft', key))}; " + (
+                f"factorised {in_words(at_steps(scores, 'factorised', key))}"
+            )
+
+        one = scores["soft"]["1"]
+        ratio = one["pair_tv"] / facts["floor"]
+        return [
+            self._claim(
+                "well-formed",
+                f"at least {WELL_FORMED:.0%} of one-step names well-formed; {steps('well_formed')}",
+                one["well_formed"],
+                one["well_formed"] >= WELL_FORMED,
+            ),
+            self._claim(
+                "pairs",
+                f"letter-pair TV at most {RATIO}x that of two held-out sets, {facts['floor']:.4f}; "
+                f"{steps('pair_tv')}",
+                f"{ratio:.2f}x",
+                ratio <= RATIO,
+            ),
+            self._claim(
+                "copies",
+                f"fewer than {COPIES:.0%} are training names; {steps('copies')}",
+                one["copies"],
+                one["copies"] < COPIES,
+            ),
+        ]

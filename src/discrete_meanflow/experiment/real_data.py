@@ -1,0 +1,194 @@
+"""Real data from files: a soft kernel beside a factorised one, judged by what they generate.
+
+Training and sampling need the file and a device; judging needs the samples alone, which lie
+as text beside the results, so that it can be done again, and elsewhere.
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from discrete_meanflow.data import Alphabet, TokenArray, read
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel
+from discrete_meanflow.process import Masking, SequenceProcess, Soft
+from discrete_meanflow.sampler import KernelSampler, without
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.training import Problem, Recipe, sequence_problem
+from discrete_meanflow.types import State
+
+STEPS = (1, 2, 4, 8, 16, 64)
+CHUNK = 5_000  # sequences generated at once
+KINDS = {"soft": Soft, "factorised": Masking}
+
+
+@dataclass(frozen=True)
+class Records:
+    """Data cut in two before training."""
+
+    train: State  # (N, D)
+    held_out: State
+    alphabet: Alphabet
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.alphabet.symbols)
+
+    @property
+    def length(self) -> int:
+        return self.train.shape[1]
+
+    def describe(self) -> Json:
+        return {
+            "training records": len(self.train),
+            "held-out records": len(self.held_out),
+            "alphabet": self.alphabet.symbols,
+            "length": self.length,
+        }
+
+
+class RealData(Experiment):
+    """``records`` are learned by two kernels; ``score`` judges samples of each number of steps."""
+
+    where = "beyond the paper: its limit"
+    of_the_paper = False
+    one_seed = True
+    draws = 10_000
+    recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
+
+    @abstractmethod
+    def cut(self) -> Records:
+        """Read the file, remove duplicates, cut it in two."""
+
+    @abstractmethod
+    def network(self, states: int, length: int, scale: Scale) -> nn.Module:
+        """The network of both kernels."""
+
+    @abstractmethod
+    def score(self, samples: list[str]) -> Json:
+        """How good samples are."""
+
+    @cached_property
+    def records(self) -> Records:
+        return self.cut()
+
+    def cells(self, scale: Scale) -> list[Cell]:
+        return [self._cell(kind, scale) for kind in KINDS]
+
+    def facts(self, scale: Scale) -> Json:
+        held_out = self.records.alphabet.decode(self.records.held_out)
+        return {
+            **self.records.describe(),
+            "steps": list(STEPS),
+            "held out": self.score(held_out),
+        }
+
+    def scores(self, folder: Path) -> Json:
+        return {
+            kind: {str(k): self.score(_samples(folder / sample_file(kind, k))) for k in STEPS}
+            for kind in KINDS
+        }
+
+    def _cell(self, kind: str, scale: Scale) -> Cell:
+        data = TokenArray(self.records.train, self.records.vocabulary)
+        problem = self.problem(kind, data, scale)
+        recipe = self.recipes[kind]
+        if scale is Scale.toy:
+            recipe = replace(scale.recipe(recipe), batch=16, iterations=10)
+
+        def measure(kernel: Kernel, seed: int) -> Json:
+            assert isinstance(problem.process, SequenceProcess)
+            draws = self.draws if scale is Scale.paper else 50
+            return {
+                "parameters": sum(p.numel() for p in kernel.parameters()),
+                **pace(kernel, problem.process, draws),
+                "samples": {
+                    sample_file(kind, k): self.shown(
+                        generate(kernel, problem.process, k, draws, seed)
+                    )
+                    for k in STEPS
+                },
+            }
+
+        return Cell(kind, problem, recipe, lambda kernels: {}, measure)
+
+    def problem(self, kind: str, data: TokenArray, scale: Scale) -> Problem:
+        process = KINDS[kind](data)
+
+        def kernel() -> Kernel:
+            network = self.network(process.states, process.length, scale)
+            if isinstance(process, Masking):
+                return BoundaryKernel(network, Linear(), mask=process.token)
+            return SoftKernel(network, process.states)
+
+        return sequence_problem(data, process=lambda data: process, kernel=kernel)
+
+    def shown(self, tokens: State) -> list[str]:
+        """Samples as lines, raw."""
+        return self.records.alphabet.decode(tokens)
+
+    def file(self, name: str) -> Path:
+        """A file of the folder that the data are read from."""
+        if self.data is None:
+            raise InputError(f"{self.name} reads {name}: say where with --data FOLDER")
+        return self.data / name
+
+    def _claim(self, id: str, text: str, ours: str | float, holds: bool) -> Claim:
+        return Claim(id, text, self.where, None, ours, holds)
+
+
+def sample_file(kind: str, steps: int) -> str:
+    return f"{kind}-{steps}.txt.gz"
+
+
+def _samples(path: Path) -> list[str]:
+    """The samples in a file, empty ones among them."""
+    return read.text(path).split("\n")[:-1]
+
+
+def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, seed: int) -> State:
+    """Raw samples: shape ``(draws, D)``, on the CPU."""
+    g = torch.Generator(kernel.home.device).manual_seed(seed)
+    # The mask is noise and no symbol of the data; a factorised kernel could draw it.
+    adjust = [without(process.token)] if isinstance(process, Masking) else []
+    sampler = KernelSampler.steps(kernel, steps, adjust)
+    chunks = [min(CHUNK, draws - i) for i in range(0, draws, CHUNK)]
+    starts = (process.source((n, process.length), g) for n in chunks)
+    return torch.cat([sampler.sample(x, g).cpu() for x in starts])
+
+
+def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
+    """What a step costs: operations, against a look at the diagonal too, and samples a second."""
+    g = torch.Generator(kernel.home.device).manual_seed(0)
+    one = process.source((1, process.length), g)
+    middle = torch.full((1, 1), 0.5, device=kernel.home.device, dtype=kernel.home.dtype)
+    with FlopCounterMode(display=False) as step:
+        KernelSampler.steps(kernel, 1).sample(one, g)
+    with FlopCounterMode(display=False) as look, torch.no_grad():
+        kernel(one, middle, middle)
+    generate(kernel, process, 1, draws, 0)  # warm
+    started = time.perf_counter()
+    generate(kernel, process, 1, draws, 0)
+    return {
+        "flops_per_sample": step.get_total_flops(),
+        "flops_over_diagonal": step.get_total_flops() / look.get_total_flops(),
+        "samples_per_second": draws / (time.perf_counter() - started),
+    }
+
+
+def at_steps(scores: Json, kind: str, key: str) -> list[float]:
+    """A score of one kind of kernel at each number of steps."""
+    return [scores[kind][str(k)][key] for k in STEPS]
+
+
+def in_words(values: Sequence[float], digits: int = 3) -> str:
+    return " ".join(f"{v:.{digits}f}" for v in values)
