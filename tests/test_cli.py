@@ -61,8 +61,9 @@ def test_list_names_every_experiment_and_claim(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", catalog.EXPERIMENTS)
-def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys):
-    words = ("reproduce", name, "--scale", "toy", "--seeds", 7, "--device", "cpu", "--jobs", 1)
+def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys, small_data):
+    words = ("reproduce", name, "--scale", "toy", "--seeds", 7, "--device", "cpu", "--jobs", 1,
+             "--data", small_data)  # fmt: skip
     code, out, err = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
     assert code == 0, err
     results = json.loads((tmp_path / "results.json").read_text())

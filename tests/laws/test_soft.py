@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_meanflow.data import BigramChain, TokenArray
+from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, SoftKernel, from_denoiser
 from discrete_meanflow.network import MLP, FlatMLP, SingleTime
@@ -21,12 +21,14 @@ from discrete_meanflow.objective import (
     Sampled,
     Weighted,
 )
-from discrete_meanflow.process import Masking, PathSample, Posterior, Soft
+from discrete_meanflow.objective.time_derivative import value_and_slope
+from discrete_meanflow.process import Anywhere, Given, Masking, PathSample, Posterior, Soft
 from discrete_meanflow.sampler import KernelSampler, temperature, top_p, without
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TauUniform, TimePair
 from discrete_meanflow.training import Problem, Recipe, sequence_problem, train
+from discrete_meanflow.training.sequence_problem import flow_map_objective
 from problems import seeded, sequence_processes
 from statistics_of_draws import passes_chi_square
 
@@ -233,10 +235,31 @@ def test_temperature_and_top_p(twins):
         without(4)(logits)
 
 
+@pytest.mark.parametrize("objective", [PosteriorRegression(), Composition(), ForwardEquation()])
+def test_half_precision_is_for_the_network_alone(objective):
+    """The loss in float32 and near that of float32 throughout; a slope is not touched at all."""
+    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for p in kernel.parameters():
+            nn.init.normal_(p, std=0.3)
+    path = PROCESS.path(TauUniform(3).sample((64,), seeded()), seeded(), 0)
+    whole = objective(kernel, path)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = objective(kernel, path)
+        f = lambda t: kernel(path.x, path.r, t)  # noqa: E731
+        slope, again = value_and_slope(f, path.t)[1], f(path.t)
+    assert half.dtype == again.dtype == torch.float32
+    assert half != whole
+    assert abs(half - whole) < 0.02 * whole + 1e-3
+    assert torch.equal(slope, value_and_slope(f, path.t)[1])
+    assert not torch.equal(again, f(path.t))
+
+
 @pytest.mark.parametrize("name", [*sequence_processes(), "soft"])
 def test_random_clamps_are_known_positions(name):
     process = Soft(TWINS) if name == "soft" else sequence_processes()[name]
-    process.clamps = 0.5
+    process.clamps = Anywhere(0.5)
     times = torch.full((4000,), 0.3, dtype=torch.float64)
     path = process.path(TimePair(times, times + 0.3), seeded(), 1)
     held = path.r == 1
@@ -246,6 +269,30 @@ def test_random_clamps_are_known_positions(name):
     clean = process.hold(path.x, path.x1, torch.ones_like(held))
     assert torch.equal(path.x[held], clean[held])
     assert not torch.equal(path.x[~held], clean[~held])
+
+
+def test_a_class_is_a_clamped_position():
+    """Class 0 is 00, class 1 is 11, class 2 (01 in base 2) is 01; trained with its label."""
+    records = torch.tensor([[0, 0], [1, 1], [0, 1]])
+    data = TokenArray(labelled(records, torch.arange(3), 3, 2), 2)
+    assert data.tokens.tolist() == [[0, 0, 0, 0], [1, 1, 0, 1], [0, 1, 1, 0]]
+    process = Soft(data, Given([2, 3], 0.7))
+    problem = Problem(
+        process, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 4, 64, 1), 2),
+        flow_map_objective(),
+    )  # fmt: skip
+    held = process.path(TauUniform(2).sample((4000,), seeded()), seeded(), 0).r == 1
+    assert bool((held[:, 2] == held[:, 3]).all())
+    assert not bool(held[:, :2].any())
+    assert abs(held[:, 2].double().mean() - 0.7) < 0.05
+    kernel = train(problem, Recipe(500, learning_rate=3e-3, average=0.98), seed=0)
+    g, classes = seeded(), torch.arange(3).repeat(500)
+    tokens = torch.cat([torch.zeros(1500, 2, dtype=torch.long), label_tokens(classes, 3, 2)], -1)
+    known = torch.tensor([False, False, True, True]).expand(1500, 4)
+    start = process.hold(process.source((1500, 4), g), tokens, known)
+    y = KernelSampler(kernel).sample(start, g, clamped=known)
+    assert bool((y[:, 2:] == tokens[:, 2:]).all())
+    assert (y[:, :2] == records[classes]).all(-1).double().mean() > 0.95
 
 
 def test_a_denoiser_is_distilled_into_a_kernel():
@@ -286,6 +333,12 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: Composition()(HARD, PATH), "for soft kernels; BoundaryKernel has hard states"),
         (lambda: ForwardEquation(floor=2.0), "floor must lie in"),
         (lambda: Soft(LAW, clamps=1.5), "share of sequences must lie in"),
+        (lambda: Soft(LAW, Given([2])).path(TimePair(torch.zeros(2), torch.ones(2)), seeded()),
+         "position 2 lies outside 0 .. 1"),
+        (lambda: Given([-1]), "counted from 0"),
+        (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "from 0 to 2"),
+        (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "1 of them for 2"),
+        (lambda: label_tokens(torch.tensor([0]), 1, 2), "at least 2 classes"),
         (lambda: TauUniform(3, 2.0), "share of pairs"),
         (lambda: KernelSampler(SOFT).sample(torch.zeros(4, 2, dtype=torch.long), seeded()),
          "start from points"),

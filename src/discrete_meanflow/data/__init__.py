@@ -5,6 +5,7 @@ from discrete_meanflow.data.alphabet import Alphabet
 from discrete_meanflow.data.base import Law, Sequences
 from discrete_meanflow.data.bigram import BigramChain
 from discrete_meanflow.data.independent import IndependentCategorical
+from discrete_meanflow.data.labels import label_tokens, labelled
 from discrete_meanflow.data.split import distinct, split
 from discrete_meanflow.data.tokens import TokenArray
 
@@ -16,6 +17,8 @@ __all__ = [
     "Sequences",
     "TokenArray",
     "distinct",
+    "label_tokens",
+    "labelled",
     "read",
     "split",
 ]

@@ -1,19 +1,32 @@
 """Filled sudoku grids: 27 constraints that all must hold."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet, TokenArray, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale
-from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.experiment.real_data import (
+    RealData,
+    Records,
+    at_steps,
+    in_words,
+    samples_in,
+)
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.process import SequenceProcess, Soft
+from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import Recipe
 
 DIGITS = "123456789"
 HELD_OUT = 2_000
 ONE_STEP, MANY_STEPS = 0.1, 0.6  # bars: one step, 16 steps
+CLAMPS = 0.25  # of the training grids are puzzles
+PUZZLES, CLUES = 1_000, 40
+SOLVED_IN = (1, 16)  # steps
 
 
 class JointSudoku(RealData):
@@ -34,6 +47,39 @@ class JointSudoku(RealData):
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (256, 6, 8) if scale is Scale.paper else (16, 1, 2)
         return AdaptiveTransformer(states, length, *size)
+
+    def process(self, kind: str, data: TokenArray) -> SequenceProcess:
+        """The soft kernel meets puzzles, too: grids in which some cells are known."""
+        return Soft(data, clamps=CLAMPS) if kind == "soft" else super().process(kind, data)
+
+    def more_samples(
+        self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int
+    ) -> dict[str, list[str]]:
+        """Held-out grids of which CLUES cells are given, filled in one step and in 16."""
+        if kind != "soft":
+            return {}
+        g = torch.Generator().manual_seed(seed)
+        grids = self.records.held_out[: min(draws, PUZZLES)]
+        order = torch.rand(grids.shape, generator=g).argsort(-1)
+        here = kernel.home.device
+        given, held = grids.to(here), (order < CLUES).to(here)
+        noise = torch.Generator(here).manual_seed(seed)
+        start = process.hold(process.source(tuple(grids.shape), noise), given, held)
+        return {
+            f"puzzles-{k}.txt.gz": self.shown(
+                KernelSampler.steps(kernel, k).sample(start, noise, clamped=held).cpu()
+            )
+            for k in SOLVED_IN
+        }
+
+    def scores(self, folder: Path) -> Json:
+        return {
+            **super().scores(folder),
+            "puzzles": {
+                str(k): self.score(samples_in(folder / f"puzzles-{k}.txt.gz"))["valid"]
+                for k in SOLVED_IN
+            },
+        }
 
     def score(self, samples: list[str]) -> Json:
         x = self.records.alphabet.encode(samples, 81)
@@ -63,6 +109,12 @@ class JointSudoku(RealData):
                 f"at least {MANY_STEPS:.0%} of 16-step grids valid",
                 soft[4],
                 soft[4] >= MANY_STEPS,
+            ),
+            self._claim(
+                "puzzles",
+                f"more puzzles of {CLUES} clues solved in 16 steps than in one; in one and in 16",
+                in_words(list(facts["scores"]["puzzles"].values())),
+                facts["scores"]["puzzles"]["16"] >= facts["scores"]["puzzles"]["1"],
             ),
             self._claim(
                 "copies", "no grid is one of the training set", max(copies), not any(copies)

@@ -94,7 +94,7 @@ class RealData(Experiment):
 
     def scores(self, folder: Path) -> Json:
         return {
-            kind: {str(k): self.score(_samples(folder / sample_file(kind, k))) for k in STEPS}
+            kind: {str(k): self.score(samples_in(folder / sample_file(kind, k))) for k in STEPS}
             for kind in KINDS
         }
 
@@ -112,17 +112,23 @@ class RealData(Experiment):
                 "parameters": sum(p.numel() for p in kernel.parameters()),
                 **pace(kernel, problem.process, draws),
                 "samples": {
-                    sample_file(kind, k): self.shown(
-                        generate(kernel, problem.process, k, draws, seed)
-                    )
-                    for k in STEPS
+                    **{
+                        sample_file(kind, k): self.shown(
+                            generate(kernel, problem.process, k, draws, seed)
+                        )
+                        for k in STEPS
+                    },
+                    **self.more_samples(kind, kernel, problem.process, draws, seed),
                 },
             }
 
         return Cell(kind, problem, recipe, lambda kernels: {}, measure)
 
+    def process(self, kind: str, data: TokenArray) -> SequenceProcess:
+        return KINDS[kind](data)
+
     def problem(self, kind: str, data: TokenArray, scale: Scale) -> Problem:
-        process = KINDS[kind](data)
+        process = self.process(kind, data)
 
         def kernel() -> Kernel:
             network = self.network(process.states, process.length, scale)
@@ -131,6 +137,12 @@ class RealData(Experiment):
             return SoftKernel(network, process.states)
 
         return sequence_problem(data, process=lambda data: process, kernel=kernel)
+
+    def more_samples(
+        self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int
+    ) -> dict[str, list[str]]:
+        """Samples of another kind, by the name of their file."""
+        return {}
 
     def shown(self, tokens: State) -> list[str]:
         """Samples as lines, raw."""
@@ -150,7 +162,7 @@ def sample_file(kind: str, steps: int) -> str:
     return f"{kind}-{steps}.txt.gz"
 
 
-def _samples(path: Path) -> list[str]:
+def samples_in(path: Path) -> list[str]:
     """The samples in a file, empty ones among them."""
     return read.text(path).split("\n")[:-1]
 

@@ -2,6 +2,7 @@
 
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
+from discrete_meanflow.process.clamps import Anywhere, Clamps, Given
 from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
 from discrete_meanflow.process.posterior import Posterior
 from discrete_meanflow.process.sequence import SequenceProcess
@@ -11,7 +12,10 @@ from discrete_meanflow.process.structured import Structured
 
 __all__ = [
     "Absorbing",
+    "Anywhere",
     "ChainProcess",
+    "Clamps",
+    "Given",
     "Interpolating",
     "Masking",
     "PathSample",

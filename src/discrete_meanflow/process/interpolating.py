@@ -4,6 +4,7 @@ import torch
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.process.clamps import Clamps
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta, interpolate
@@ -63,7 +64,7 @@ class OneSymbol(Interpolating):
 class Absorbing(OneSymbol):
     """Noise is a symbol that the alphabet already has."""
 
-    def __init__(self, data: Sequences, token: int, clamps: float = 0.0) -> None:
+    def __init__(self, data: Sequences, token: int, clamps: float | Clamps = 0.0) -> None:
         if not 0 <= token < data.vocabulary:
             raise InputError(
                 f"absorbing: the token must lie in the alphabet 0 .. {data.vocabulary - 1}, "
@@ -79,7 +80,7 @@ class Absorbing(OneSymbol):
 class Masking(OneSymbol):
     """Noise is one symbol more, the mask: state V of the V + 1 states."""
 
-    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+    def __init__(self, data: Sequences, clamps: float | Clamps = 0.0) -> None:
         super().__init__(data, data.vocabulary + 1, clamps)
         self.token = data.vocabulary
 
@@ -92,7 +93,7 @@ class Uniform(Interpolating):
     which has the same ``x_r | x1``.
     """
 
-    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+    def __init__(self, data: Sequences, clamps: float | Clamps = 0.0) -> None:
         super().__init__(data, data.vocabulary, clamps)
 
     def source_law(self) -> Probs:

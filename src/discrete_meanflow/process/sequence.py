@@ -6,6 +6,7 @@ from torch import Tensor
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.base import PathSample, Process
+from discrete_meanflow.process.clamps import Anywhere, Clamps
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.times import TimePair
 from discrete_meanflow.types import Probs, State, Times
@@ -19,12 +20,12 @@ class SequenceProcess(Process):
     sequence share them.
     """
 
-    def __init__(self, data: Sequences, states: int, clamps: float = 0.0) -> None:
-        """clamps: the share of training sequences in which some positions are known."""
+    def __init__(self, data: Sequences, states: int, clamps: float | Clamps = 0.0) -> None:
+        """clamps: which positions are known while training; a number is the share of sequences
+        in which any may be (``Anywhere``)."""
         super().__init__()
-        if not 0 <= clamps <= 1:
-            raise InputError(f"clamps: the share of sequences must lie in [0, 1], got {clamps:g}")
-        self.data, self.states, self.length, self.clamps = data, states, data.length, clamps
+        self.data, self.states, self.length = data, states, data.length
+        self.clamps = clamps if isinstance(clamps, Clamps) else Anywhere(clamps)
 
     @abstractmethod
     def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
@@ -54,23 +55,13 @@ class SequenceProcess(Process):
         x1 = self.data.sample(tuple(times.r.shape), g)
         between = times.t if times.s is None else times.s
         r, t, s = (time[..., None] for time in (times.r, times.t, between))
-        if self.clamps > 0:
-            held = self.random_clamps(tuple(times.r.shape), g)
+        if self.clamps.share > 0:
+            held = self.clamps.sample(tuple(times.r.shape), self.length, g)
             r, t, s = (torch.where(held, 1.0, time) for time in (r, t, s))
         x = self.corrupt(x1, r, g)
         y = self.advance(x, x1, r, t, g, draws)
         unknown = torch.empty(*x.shape, 0, device=x.device)
         return PathSample(x, r.float(), t.float(), y, unknown, x1, s.float())
-
-    def random_clamps(self, shape: tuple[int, ...], g: torch.Generator) -> Tensor:
-        """Which positions are known beforehand: bool of shape ``(*shape, D)``.
-
-        In a share ``clamps`` of the sequences, each position with a chance that is itself
-        uniform, so that every number of known positions is met.
-        """
-        some = torch.rand(*shape, 1, device=g.device, generator=g) < self.clamps
-        chance = torch.rand(*shape, 1, device=g.device, generator=g)
-        return some & (torch.rand(*shape, self.length, device=g.device, generator=g) < chance)
 
     def hold(self, x: State, tokens: State, held: Tensor) -> State:
         """The state x with the given tokens in the positions that are ``held``."""
@@ -94,4 +85,4 @@ class SequenceProcess(Process):
         return self.rate(path.y, path.t[..., None], x1)
 
     def extra_repr(self) -> str:
-        return f"clamps={self.clamps:g}" if self.clamps else ""
+        return f"clamps={self.clamps}" if self.clamps.share else ""

@@ -2,6 +2,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data import Sequences
+from discrete_meanflow.process.clamps import Clamps
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta, interpolate
@@ -21,7 +22,7 @@ class Soft(SequenceProcess):
     Bridge: ``(1 - alpha) x + alpha q``, a point. Velocity given x1: ``(e_{x1} - x)/(1 - t)``.
     """
 
-    def __init__(self, data: Sequences, clamps: float = 0.0) -> None:
+    def __init__(self, data: Sequences, clamps: float | Clamps = 0.0) -> None:
         super().__init__(data, data.vocabulary, clamps)
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> Point:

@@ -6,6 +6,7 @@ from torch import Tensor
 from discrete_meanflow.ctmc.generator import ConstantGenerator
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.process.clamps import Clamps
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.types import Matrix, Probs, State, Times
@@ -31,7 +32,9 @@ class Structured(SequenceProcess):
     left: Tensor
     stationary: Tensor
 
-    def __init__(self, data: Sequences, noise: ConstantGenerator, clamps: float = 0.0) -> None:
+    def __init__(
+        self, data: Sequences, noise: ConstantGenerator, clamps: float | Clamps = 0.0
+    ) -> None:
         if noise.states < data.vocabulary:
             raise InputError(
                 f"structured noise: the generator has {noise.states} states, the alphabet "

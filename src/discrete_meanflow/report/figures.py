@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.report import chain_figures as chain
+from discrete_meanflow.report import joint_figures as real
 from discrete_meanflow.report import sequence_figures as sequence
 
 Json = dict[str, Any]
@@ -30,6 +31,8 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "estimators": sequence.estimators,
     "structured-noise": sequence.structured_noise,
     "joint": sequence.joint,
+    **dict.fromkeys(real.SCORES, real.real_data),
+    "joint-digits": real.digits,
 }
 
 

@@ -1,0 +1,107 @@
+"""Laws of what stands between a file and an array of tokens."""
+
+import contextlib
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discrete_meanflow.data import Alphabet, distinct, read, split
+from discrete_meanflow.errors import InputError
+
+words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(
+    lambda strings: len(set().union(*strings)) >= 2
+)
+
+
+@given(words)
+def test_decoding_undoes_encoding(strings):
+    alphabet = Alphabet.of(strings)
+    tokens = alphabet.encode(strings)
+    assert tokens.shape == (len(strings), max(map(len, strings)))
+    assert alphabet.decode(tokens) == strings
+    assert (alphabet.pad is not None) == (len({len(s) for s in strings}) > 1)
+
+
+def test_a_pad_inside_stays_to_be_seen():
+    alphabet = Alphabet.of(["ab", "b"])
+    assert alphabet.symbols == "ab_"
+    assert alphabet.decode(torch.tensor([[0, 2], [2, 1], [2, 2]])) == ["a", "_b", ""]
+    assert Alphabet.of(["a_", "b"]).pad == "~"  # one that no string holds
+
+
+@given(st.lists(st.integers(0, 5), min_size=3, max_size=30), st.integers(0, 3))
+def test_a_split_has_no_double_and_loses_nothing(values, seed):
+    tokens = torch.tensor(values)[:, None]
+    kinds = sorted(set(values))
+    assert sorted(distinct(tokens)[:, 0].tolist()) == kinds
+    if len(kinds) < 2:
+        with pytest.raises(InputError, match="cannot be held out"):
+            split(tokens, 1, seed)
+        return
+    train, held_out = (part[:, 0].tolist() for part in split(tokens, 1, seed))
+    assert len(held_out) == 1
+    assert sorted([*train, *held_out]) == kinds
+
+
+def test_files_are_read_gzipped_or_not(tmp_path):
+    plain, packed = tmp_path / "a.txt", tmp_path / "b.gz"
+    plain.write_bytes(b"anna\r\nbert\n\ncleo")
+    packed.write_bytes(gzip.compress(b"anna\nbert\ncleo\n"))
+    assert read.lines(plain) == read.lines(packed) == ["anna", "bert", "cleo"]
+    fasta = tmp_path / "c.fasta"
+    fasta.write_text(">one\nAC\nGU\n>two x\n\nAAAA\n")
+    assert read.fasta(fasta) == ["ACGU", "AAAA"]
+    rows = tmp_path / "d.data"
+    rows.write_text("0,1,0\n1,1,1\n")
+    assert read.whole_numbers(rows).tolist() == [[0, 1, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        (read.lines, b"", "is empty"),
+        (read.lines, b"ok\n\xff\xfe\n", "line 2: not UTF-8"),
+        (read.lines, b"\x1f\x8b\x08broken", "cannot read"),
+        (read.fasta, b"ACGU\n", "line 1: a sequence before"),
+        (read.fasta, b"", "no '>' line"),
+        (read.whole_numbers, b"0,1\n1\n", "line 2: 1 numbers, the first line has 2"),
+        (read.whole_numbers, b"0,1\n1,x\n", "line 2: whole numbers"),
+    ],
+)
+def test_bad_files_are_told_with_their_place(reader, content, message, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        reader(path)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("fuzz") / "file"
+    path.write_bytes(content)
+    for reader in (read.lines, read.fasta, read.whole_numbers):
+        with contextlib.suppress(InputError):  # and no other error
+            reader(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: read.lines(Path("/nowhere")), "cannot read"),
+        (lambda: Alphabet("a"), "at least 2 symbols"),
+        (lambda: Alphabet("aba"), "occurs twice"),
+        (lambda: Alphabet("ab", "c"), "none of its symbols"),
+        (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
+        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, at most"),
+        (lambda: Alphabet("ab").encode(["ab", "a"]), "record 2 has 1 symbols, others 2"),
+        (lambda: Alphabet("ab").encode(["ax"]), "record 1 holds 'x'"),
+        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "none is left for a pad"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
