@@ -95,7 +95,7 @@ def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys, 
 def test_demo_ends_with_a_page(tmp_path):
     done = dmf("demo", "--scale", "toy", check=0, cwd=tmp_path)
     page = (tmp_path / "demo" / "index.html").read_text()
-    assert page.count("data:image/png;base64") == 4
+    assert page.count("data:image/png;base64") == 6
     assert "http" not in re.sub(r"data:image/png;base64,[^']*", "", page)
     assert "paper" in done.stdout
     mine = tmp_path / "demo" / "thesis.txt"

@@ -74,25 +74,35 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Demo:
-    """Train the 3-state ring kernel here and now, and show it: a few minutes on a CPU."""
+    """Train two kernels here and now and show them: the 3-state ring, and one-step digits.
+
+    Some minutes on a CPU.
+    """
 
     out: Path = Path("demo")
-    """Where the page, the figures and the record go."""
+    """Where the page, the figures and the records go."""
     scale: Literal["paper", "toy"] = "paper"
-    """paper: the paper's 20,000 iterations. toy: seconds, to see that all runs."""
+    """paper: the real thing. toy: seconds, to see that all runs."""
 
     def __call__(self) -> None:
         from discrete_meanflow.report.page import write_page
 
-        if _experiment_in(self.out) == "demo" and (self.out / "results.json").exists():
-            # A finished demo is shown anew, an interrupted one goes on. What is not its own stays.
-            shutil.rmtree(self.out / "parts", ignore_errors=True)
-            for own in ("settings.json", "results.json"):
-                (self.out / own).unlink(missing_ok=True)
         options = Reproduce(names=("demo",), seeds=SEEDS[:1], device="cpu", scale=self.scale)
-        results = _reproduce("demo", self.out, options)
-        assert results is not None  # all its cells were trained
-        page = write_page(self.out / "index.html", "Discrete MeanFlow: the 3-state ring", [results])
+        parts = {"demo": self.out, "joint-digits": self.out / "digits"}
+        finished = [(folder / "results.json").exists() for folder in parts.values()]
+        for name, folder in parts.items():
+            # A finished demo is shown anew, an interrupted one goes on. What is not its own stays.
+            if all(finished) and _experiment_in(folder) == name:
+                for own in ("parts", "samples"):
+                    shutil.rmtree(folder / own, ignore_errors=True)
+                for own in ("settings.json", "results.json"):
+                    (folder / own).unlink(missing_ok=True)
+        runs = [_reproduce(name, folder, options) for name, folder in parts.items()]
+        page = write_page(
+            self.out / "index.html",
+            "Discrete MeanFlow: a chain of three states, and digits in one step",
+            [results for results in runs if results is not None],
+        )
         print(f"pictures and table: {page}")
 
 

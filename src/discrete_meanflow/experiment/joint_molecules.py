@@ -4,7 +4,6 @@ import statistics
 from functools import cached_property
 from typing import ClassVar
 
-from scipy.stats import wasserstein_distance
 from torch import nn
 
 from discrete_meanflow.data import Alphabet, read, split
@@ -51,6 +50,8 @@ class JointMolecules(RealData):
         return read_smiles(self.records.alphabet.decode(self.records.held_out))
 
     def score(self, samples: list[str]) -> Json:
+        from scipy.stats import wasserstein_distance
+
         found = read_smiles(samples)
         distinct = {m.canonical for m in found}
         new = len(distinct - self.known)
