@@ -30,6 +30,8 @@ RANK = {
     "report": 8,
     "progress": 8,
     "guard": 1,
+    "signals": 1,
+    "onestep": 8,
     "cli": 9,
     "__main__": 10,
     "__init__": 10,

@@ -1,6 +1,9 @@
 """Records from files, gzipped or not; what is wrong is told with file and line."""
 
+import csv
 import gzip
+import io
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -62,3 +65,86 @@ def whole_numbers(path: Path) -> State:
                 f"{path}, line {number}: {len(rows[-1])} numbers, the first line has {len(rows[0])}"
             )
     return torch.from_numpy(numpy.array(rows, dtype=numpy.int64))
+
+
+def beginning(path: Path, size: int = 100_000) -> str:
+    """The first characters of a file, to tell its kind by."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+            return file.read(size).decode(errors="ignore").replace("\r\n", "\n")
+    except (OSError, EOFError, zlib.error) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"cannot read {path}: {what}") from None
+
+
+def table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and rows of cells as text. A first row of names is told by cells
+    that occur nowhere below; without one, columns are called c1, c2, ..."""
+    content = text(path)
+    first = content.split("\n", 1)[0]
+    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
+    rows: list[list[str]] = []
+    try:
+        for row in reader:
+            if not row:
+                continue
+            rows.append([cell.strip() for cell in row])
+            if len(row) != len(rows[0]):
+                raise InputError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells, the first {len(rows[0])}"
+                )
+            if "" in rows[-1] or "nan" in (cell.lower() for cell in rows[-1]):
+                column = next(i for i, c in enumerate(rows[-1], 1) if c.lower() in ("", "nan"))
+                raise InputError(
+                    f"{path}, line {reader.line_num}, column {column}: a missing value; give it "
+                    "a level of its own, such as ?"
+                )
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+    if not rows:
+        raise InputError(f"{path} is empty")
+    below = [set(column) for column in zip(*rows[1:], strict=True)]
+    named = len(rows) > 1 and len(set(rows[0])) == len(rows[0])
+    named = named and all(cell not in column for cell, column in zip(rows[0], below, strict=True))
+    if named:
+        return rows[0], rows[1:]
+    return [f"c{i}" for i in range(1, len(rows[0]) + 1)], rows
+
+
+def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns and rows of cells as text."""
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import read_table
+    except ImportError:
+        raise InputError("Parquet needs pyarrow: pip install pyarrow") from None
+    try:
+        found = read_table(path)
+    except (OSError, ArrowException) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    columns = [column.to_pylist() for column in found.columns]
+    for name, column in zip(found.column_names, columns, strict=True):
+        for i, cell in enumerate(column, 1):
+            if cell is None or cell != cell:
+                raise InputError(f"{path}, row {i}, column {name}: a missing value")
+    return list(found.column_names), [list(map(str, row)) for row in zip(*columns, strict=True)]
+
+
+def array(path: Path) -> numpy.ndarray:
+    """Whole numbers from 0, records along the first axis. Of several arrays in a file, the
+    first."""
+    try:
+        found = numpy.load(path, allow_pickle=False)
+        if isinstance(found, numpy.lib.npyio.NpzFile):
+            found = found[found.files[0]]
+    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    if found.ndim < 2 or not found.size:
+        raise InputError(f"{path}: needs records along the first axis, got shape {found.shape}")
+    if found.dtype.kind not in "iub":
+        raise InputError(f"{path}: needs whole numbers, got {found.dtype}")
+    if found.min() < 0:
+        place = tuple(int(i) for i in numpy.argwhere(found < 0)[0])
+        raise InputError(f"{path}: {int(found[place])} at {place}: numbers must be 0 or more")
+    return found.astype(numpy.int64)

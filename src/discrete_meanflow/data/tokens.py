@@ -32,14 +32,14 @@ class TokenArray(Sequences):
                 f"data: token {token} in record {record}, position {place} lies outside the "
                 f"alphabet 0 .. {vocabulary - 1}{hint if token == vocabulary else ''}"
             )
-        self.register_buffer("tokens", tokens.long(), persistent=False)
+        self.register_buffer("tokens", tokens, persistent=False)  # as small as they came
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         """Records drawn with replacement."""
         pick = torch.randint(
             len(self.tokens), shape, generator=g, device=self.tokens.device, dtype=torch.long
         )
-        return self.tokens[pick]
+        return self.tokens[pick].long()
 
     def extra_repr(self) -> str:
         return (

@@ -33,6 +33,7 @@ from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
+from discrete_meanflow.signals import stop_signals
 from discrete_meanflow.training import Trainer, checkpoint
 from discrete_meanflow.training.trainer import EXCLUSIVE
 
@@ -414,28 +415,6 @@ def _work(order: Order, threads: int, pipe: Connection) -> None:
             pipe.send(error)
         except Exception:  # told to the parent, which treats it as the bug it is
             pipe.send(RuntimeError(f"in a worker:\n{traceback.format_exc()}"))
-
-
-@contextlib.contextmanager
-def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: object) -> None:
-        asked.append(number)
-        if number == signal.SIGINT and len(asked) == 1:
-            # os.write, because a signal may come in the middle of another print
-            os.write(2, b"\nstopping after this block; Ctrl-C again stops at once\n")
-        if len(asked) > 1 and number == signal.SIGINT:
-            raise KeyboardInterrupt
-
-    numbers = numbers or (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, ask) for number in numbers}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # -- the run folder ---------------------------------------------------------------------

@@ -101,6 +101,7 @@ class Recipe:
     tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
     bf16: bool = False  # networks in bfloat16, but for derivatives; weights stay in float32
     block: int = 100  # steps between records; paths are drawn a block at a time
+    compiled: bool | None = None  # the step; None: if the run is long enough to win the time back
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.batch < 1 or self.block < 1:
@@ -121,7 +122,8 @@ class Recipe:
 
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
-        for later in ("average", "bf16"):  # records made before there was one say nothing of it
+        # Records made before there was one say nothing of it.
+        for later in ("average", "bf16", "compiled"):
             if not words[later]:
                 del words[later]
         return words

@@ -131,12 +131,14 @@ class Trainer:
 
         first = _at(paths, 0)
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
-        if self.device.type == "cpu" and self.recipe.iterations < TRACE_FROM:
+        long = self.recipe.iterations >= COMPILE_FROM
+        compile = long if self.recipe.compiled is None else self.recipe.compiled
+        if self.device.type == "cpu" and not compile and self.recipe.iterations < TRACE_FROM:
             return self._stepwise(_one_by_one(gradient, len(self.seeds)) if in_turn else gradient)
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.average, first))
         graph = trace(gradient, *example)
-        worth_it = self.recipe.iterations >= COMPILE_FROM and can_compile(self.device)
+        worth_it = compile and can_compile(self.device)
         if self.device.type == "cuda":
             graph = split_long_sums(graph)
             worth_it = worth_it and len(graph.graph.nodes) >= LONG_GRAPH

@@ -1,12 +1,8 @@
-"""The command ``dmf``. Torch is imported by the commands that need it, not by ``--help``."""
+"""The commands that repeat the paper and show what came of it."""
 
 import contextlib
-import io
 import json
-import re
 import shutil
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +11,6 @@ import tyro
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment import SEEDS
-from discrete_meanflow.guard import guarded
 
 
 @dataclass(frozen=True)
@@ -125,14 +120,6 @@ class Draw:
         print(f"all tables and figures: {write_page(self.page, 'Discrete MeanFlow', runs)}")
 
 
-Command = (
-    Annotated[List, tyro.conf.subcommand("list")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Draw, tyro.conf.subcommand("draw")]
-)
-
-
 def _experiment_in(folder: Path) -> str | None:
     """The name of the experiment whose run a folder holds, if it holds one."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -177,22 +164,3 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
     draw(results, folder)
     console.print(f"record and figures: {folder}", highlight=False)
     return results
-
-
-def main() -> None:
-    sys.exit(guarded(_parsed()))
-
-
-def _parsed() -> Callable[[], None]:
-    """The command as given; what the parser objects to becomes one line."""
-    objection = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(objection):
-            return tyro.cli(
-                Command, prog="dmf", description="One-step generation of discrete data."
-            )
-    except SystemExit as stop:
-        if stop.code:
-            words = re.sub(r"[^\x20-\x7e]+|-{3,}", " ", objection.getvalue()).split()
-            print(f"dmf: {' '.join(words)}", file=sys.stderr)
-        raise

@@ -1,0 +1,221 @@
+"""The commands for one's own data: train, sample, evaluate, export."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from discrete_meanflow.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from discrete_meanflow.onestep.train import News
+
+SHOW_EVERY = 30.0  # seconds between samples shown while training
+SHOWN = 5
+KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a one-step generator on a file, or go on with a run that was stopped."""
+
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """Text, SMILES, FASTA, CSV / TSV / Parquet, .npy / .npz; gzipped too."""
+    out: Path | None = None
+    """Run folder (default: runs/NAME of the file)."""
+    resume: Path | None = None
+    """A run folder to go on with, in place of a file."""
+    kind: KindName = "auto"
+    """What the file holds; auto looks at its name and its beginning."""
+    minutes: float = 10.0
+    """Time to train in; the schedule is fitted to it."""
+    iterations: int | None = None
+    """Steps to train, in place of a time."""
+    size: float | None = None
+    """Parameters of the network (default: chosen from data and machine)."""
+    batch: int | None = None
+    """Records a step (default: chosen from the machine)."""
+    length: int = 64
+    """Of the windows that a long text is cut into."""
+    held_out: int | None = None
+    """Records kept apart for evaluation (default: 15 %, at most 10,000)."""
+    seed: int = 0
+    """Of the split, the weights and all draws."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to train."""
+
+    def __call__(self) -> None:
+        from rich.console import Console
+
+        from discrete_meanflow.onestep.model import find_device
+        from discrete_meanflow.onestep.train import train
+
+        if (self.file is None) == (self.resume is None):
+            raise InputError("train: give a FILE, or --resume RUN")
+        console, device = Console(), find_device(self.device)
+        folder = self.resume or self._prepared(console, device)
+        with _bar(console, folder) as show:
+            train(folder, device, show)
+        console.print(f"trained: {folder}; now dmf sample {folder} -n 10", highlight=False)
+
+    def _prepared(self, console: "Console", device: str) -> Path:
+        from discrete_meanflow.data.kind import Windows, detect, find_kind
+        from discrete_meanflow.onestep.folder import read_config
+        from discrete_meanflow.onestep.prepare import prepare
+
+        assert self.file is not None
+        if not self.file.exists():
+            raise InputError(f"{self.file} does not exist")
+        kind = detect(self.file) if self.kind == "auto" else find_kind(self.kind)
+        if isinstance(kind, Windows):
+            kind = Windows(self.length)
+        folder = self.out or Path("runs") / self.file.name.split(".")[0]
+        if (folder / "config.json").exists():
+            raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
+        dataset = kind.read(self.file)
+        console.print(f"{self.file}: {kind.name}; looking for the pace of this machine ...")
+        card = prepare(
+            folder, kind, dataset, device, minutes=self.minutes, iterations=self.iterations,
+            size=self.size, batch=self.batch, seed=self.seed, held_out=self.held_out,
+        )  # fmt: skip
+        for key, value in card.items():
+            console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
+        plan = read_config(folder).plan
+        console.print(
+            f"  network: {plan.parameters / 1e6:.1f}M parameters, {plan.iterations:,} steps of "
+            f"{plan.batch}, on {device}",
+            highlight=False,
+        )
+        return folder
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Generate records with a trained run."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 10
+    """How many records."""
+    steps: int = 1
+    """Forward passes for each."""
+    seed: int | None = None
+    """The same seed gives the same records."""
+    clamp: str | None = None
+    """What is known: 'ma??' for text (?: unknown, \\?: a question mark), 'colour=red' for tables,
+    '0,?,3' for arrays."""
+    temperature: float | None = None
+    """Above 1 bolder, below 1 safer."""
+    top_p: float | None = None
+    """Only the likeliest symbols that make up this share."""
+    out: Path | None = None
+    """File to write, of the kind that was read (default: print)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to run."""
+
+    def __call__(self) -> None:
+        from discrete_meanflow.onestep import OneStepModel
+
+        model = OneStepModel.load(self.run, self.device)
+        codec, kind = model.config.codec, model.config.kind
+        lots = model.tokens(self.n, self.steps, self.seed, self.clamp, self.temperature, self.top_p)
+        with kind.writer(self.out, codec, self.n) as write:
+            for lot in lots:
+                write(codec.decode(lot))
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge a run against the records it has not seen."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 2000
+    """Records to generate at each number of steps."""
+    seed: int = 0
+    """Of the records."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to run."""
+
+    def __call__(self) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        from discrete_meanflow.onestep import OneStepModel
+        from discrete_meanflow.onestep.evaluate import evaluate
+        from discrete_meanflow.onestep.folder import write_json
+        from discrete_meanflow.report.evaluation import draw_evaluation
+
+        found = evaluate(OneStepModel.load(self.run, self.device), self.n, self.seed)
+        write_json(self.run / "evaluation.json", found)
+        draw_evaluation(found, self.run / "evaluation.png")
+        table = Table(title=f"{self.run}: {found['records']} records each")
+        names = list(found["scores"]["held out"])
+        for name in ("", *names):
+            table.add_column(name, justify="right")
+        for who, scores in found["scores"].items():
+            table.add_row(who, *(f"{scores[name]:.4f}" for name in names))
+        console = Console()
+        console.print(table)
+        console.print(f"{self.run}/evaluation.json, evaluation.png", highlight=False)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write the generator as one ONNX graph: noise in, probabilities out."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    onnx: Path
+    """File to write."""
+
+    def __call__(self) -> None:
+        raise InputError("export: not there yet")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+@contextmanager
+def _bar(console: "Console", folder: Path) -> "Iterator[Callable[[News], None]]":
+    """A live bar with loss, pace and time left; now and then a few samples above it."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from discrete_meanflow.onestep import OneStepModel
+    from discrete_meanflow.onestep.folder import read_config
+
+    config, shown = read_config(folder), time.monotonic()
+    columns = (
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, refresh_per_second=2) as progress:
+        task = progress.add_task("starting", total=config.plan.iterations)
+
+        def show(news: "News") -> None:
+            nonlocal shown
+            words = f"loss {news.loss:.3f}  {news.tokens_per_second:,.0f} tokens/s"
+            progress.update(task, completed=news.iteration, description=words)
+            if time.monotonic() - shown > SHOW_EVERY:
+                shown = time.monotonic()
+                some = OneStepModel(folder, config, news.kernel()).sample(SHOWN, seed=0)
+                text = "  ".join(_short(each) for each in some)
+                console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)
+
+        yield show

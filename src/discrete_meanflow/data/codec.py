@@ -1,0 +1,251 @@
+"""Between records as users have them and tokens as kernels do: text, table rows, arrays."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data.alphabet import Alphabet
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
+
+Json = dict[str, Any]
+UNKNOWN, ESCAPE = "?", "\\"
+
+
+class Codec(ABC):
+    """``length`` positions over ``vocabulary`` symbols, and what they stand for."""
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def length(self) -> int: ...
+
+    @abstractmethod
+    def encode(self, records: Any) -> State:
+        """Tokens of shape ``(records, length)``."""
+
+    @abstractmethod
+    def decode(self, tokens: State) -> Any:
+        """Records, raw: nothing is mended."""
+
+    @abstractmethod
+    def known(self, pattern: str) -> dict[int, int]:
+        """What a pattern says: tokens by position."""
+
+    @abstractmethod
+    def describe(self) -> Json:
+        """All that ``made_from`` needs to make it again."""
+
+    @classmethod
+    @abstractmethod
+    def made_from(cls, words: Json) -> "Codec":
+        """The codec that described itself so."""
+
+    def clamp(self, pattern: str) -> tuple[State, Tensor]:
+        """Tokens, and whether a pattern gives each of them: both of shape ``(length,)``."""
+        tokens = torch.zeros(self.length, dtype=torch.long)
+        held = torch.zeros(self.length, dtype=torch.bool)
+        for place, token in self.known(pattern).items():
+            tokens[place], held[place] = token, True
+        return tokens, held
+
+    @property
+    def allowed(self) -> Tensor | None:
+        """Which symbols each position may have: bool ``(length, vocabulary)``; None means all."""
+        return None
+
+
+@dataclass(frozen=True)
+class Strings(Codec):
+    """Strings of at most ``size`` characters."""
+
+    alphabet: Alphabet
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InputError(f"strings need at least one position, got {self.size}")
+
+    @classmethod
+    def of(cls, strings: Sequence[str]) -> "Strings":
+        return cls(Alphabet.of(strings), max(map(len, strings), default=0))
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.alphabet.symbols)
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    def encode(self, records: Sequence[str]) -> State:
+        return self.alphabet.encode(records, self.size)
+
+    def decode(self, tokens: State) -> list[str]:
+        return self.alphabet.decode(tokens)
+
+    def known(self, pattern: str) -> dict[int, int]:
+        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself."""
+        wanted = _unescaped(pattern)
+        if len(wanted) > self.size:
+            raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
+        for place, symbol in enumerate(wanted):
+            if symbol is not None and symbol not in self.alphabet.symbols:
+                raise InputError(
+                    f"clamp: '{symbol}' at position {place} is not in the alphabet "
+                    f"{self.alphabet.symbols}"
+                )
+        return {i: self.alphabet.symbols.index(s) for i, s in enumerate(wanted) if s is not None}
+
+    def describe(self) -> Json:
+        return {"symbols": self.alphabet.symbols, "pad": self.alphabet.pad, "length": self.size}
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Strings":
+        pad = words["pad"]
+        alphabet = Alphabet(str(words["symbols"]), None if pad is None else str(pad))
+        return cls(alphabet, int(words["length"]))
+
+
+@dataclass(frozen=True)
+class Columns(Codec):
+    """Rows of a table: each column has levels of its own."""
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.names or len(self.names) != len(self.levels) or not all(self.levels):
+            raise InputError("table: needs a name and at least one level for each column")
+        if self.vocabulary < 2:
+            raise InputError("table: every column is constant; there is nothing to learn")
+
+    @classmethod
+    def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Columns":
+        levels = tuple(tuple(sorted(set(column))) for column in zip(*rows, strict=True))
+        return cls(tuple(names), levels)
+
+    @property
+    def vocabulary(self) -> int:
+        return max(map(len, self.levels))
+
+    @property
+    def length(self) -> int:
+        return len(self.names)
+
+    @property
+    def allowed(self) -> Tensor:
+        counts = torch.tensor([len(each) for each in self.levels])
+        return torch.arange(self.vocabulary) < counts[:, None]
+
+    def encode(self, records: Sequence[Sequence[str]]) -> State:
+        number = [{level: i for i, level in enumerate(each)} for each in self.levels]
+        rows = []
+        for i, row in enumerate(records, 1):
+            try:
+                rows.append([n[cell] for n, cell in zip(number, row, strict=True)])
+            except (KeyError, ValueError) as error:
+                raise InputError(f"row {i}: {error} does not fit the columns") from None
+        return torch.tensor(rows, dtype=torch.long).reshape(len(rows), self.length)
+
+    def decode(self, tokens: State) -> list[list[str]]:
+        return [
+            [each[i] for each, i in zip(self.levels, row, strict=True)] for row in tokens.tolist()
+        ]
+
+    def known(self, pattern: str) -> dict[int, int]:
+        """``colour=red,odour=n``: columns by name, the others are unknown."""
+        found: dict[int, int] = {}
+        for part in filter(None, pattern.split(",")):
+            name, _, level = part.partition("=")
+            if name not in self.names:
+                raise InputError(f"clamp: no column '{name}'; there are {', '.join(self.names)}")
+            place = self.names.index(name)
+            if level not in self.levels[place]:
+                known = ", ".join(self.levels[place])
+                raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
+            token = self.levels[place].index(level)
+            if found.setdefault(place, token) != token:
+                raise InputError(f"clamp: column {name} is given twice, with different levels")
+        return found
+
+    def describe(self) -> Json:
+        return {"columns": list(self.names), "levels": [list(each) for each in self.levels]}
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Columns":
+        levels = tuple(tuple(map(str, each)) for each in words["levels"])
+        return cls(tuple(map(str, words["columns"])), levels)
+
+
+@dataclass(frozen=True)
+class Arrays(Codec):
+    """Arrays of whole numbers ``0 .. symbols - 1``, of one shape."""
+
+    shape: tuple[int, ...]
+    symbols: int
+
+    def __post_init__(self) -> None:
+        if self.symbols < 2 or not self.shape or min(self.shape) < 1:
+            raise InputError(
+                f"array: needs at least 2 symbols and 1 position, got {self.symbols} and "
+                f"{self.shape}"
+            )
+
+    @classmethod
+    def of(cls, array: numpy.ndarray) -> "Arrays":
+        return cls(tuple(array.shape[1:]), int(array.max()) + 1)
+
+    @property
+    def vocabulary(self) -> int:
+        return self.symbols
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.shape)
+
+    def encode(self, records: numpy.ndarray) -> State:
+        return torch.from_numpy(records.reshape(len(records), -1).astype(numpy.int64))
+
+    def decode(self, tokens: State) -> numpy.ndarray:
+        return tokens.reshape(-1, *self.shape).numpy()
+
+    def known(self, pattern: str) -> dict[int, int]:
+        """``0,?,3``: numbers in the order of the flattened array, ``?`` and the rest unknown."""
+        cells = [cell.strip() for cell in pattern.split(",")] if pattern else []
+        if len(cells) > self.length:
+            raise InputError(f"clamp: {len(cells)} positions, the arrays have {self.length}")
+        for place, cell in enumerate(cells):
+            if cell != UNKNOWN and not (cell.isdecimal() and int(cell) < self.symbols):
+                raise InputError(
+                    f"clamp: '{cell}' at position {place} is no number from 0 to {self.symbols - 1}"
+                )
+        return {place: int(cell) for place, cell in enumerate(cells) if cell != UNKNOWN}
+
+    def describe(self) -> Json:
+        return {"shape": list(self.shape), "symbols": self.symbols}
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Arrays":
+        return cls(tuple(map(int, words["shape"])), int(words["symbols"]))
+
+
+def _unescaped(pattern: str) -> list[str | None]:
+    """The symbols of a pattern, None where one is unknown."""
+    found: list[str | None] = []
+    symbols = iter(pattern)
+    for symbol in symbols:
+        if symbol == ESCAPE:
+            found.append(next(symbols, ESCAPE))
+        else:
+            found.append(None if symbol == UNKNOWN else symbol)
+    return found

@@ -1,0 +1,238 @@
+"""Kinds of files: how each is told, read into records, and written again."""
+
+import csv
+import gzip
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+import numpy
+
+from discrete_meanflow.data import read
+from discrete_meanflow.data.alphabet import Alphabet
+from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.errors import InputError
+
+LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
+WINDOW = 64
+Write = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Records of a file and the codec that turns them into tokens."""
+
+    records: Any
+    codec: Codec
+
+
+class Kind(ABC):
+    """A kind of file. ``name`` is what a user calls it."""
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    codec: ClassVar[type[Codec]]
+
+    @abstractmethod
+    def read(self, path: Path) -> Dataset: ...
+
+    @abstractmethod
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        """Write ``count`` records, some at a time: a function that takes each lot.
+
+        Without a path they are printed.
+        """
+
+    def valid(self, records: Any) -> list[bool] | None:
+        """Whether each record is what its kind must be, where there is more to it than symbols."""
+        return None
+
+
+class Lines(Kind):
+    """One record a line."""
+
+    name = "lines"
+    codec = Strings
+
+    def read(self, path: Path) -> Dataset:
+        records = read.lines(path)
+        return Dataset(records, Strings.of(records))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        with _text(path) as out:
+            yield lambda records: out.writelines(f"{record}\n" for record in records)
+
+
+class Smiles(Lines):
+    """Molecules: the first word of each line, with or without a heading."""
+
+    name = "smiles"
+    suffixes = (".smi", ".smiles")
+
+    def read(self, path: Path) -> Dataset:
+        words = [line.split()[0] for line in read.lines(path) if line.strip()]
+        records = words[1:] if words[0].lower() == "smiles" else words
+        if not records:
+            raise InputError(f"{path} has a heading and no molecule")
+        return Dataset(records, Strings.of(records))
+
+    def valid(self, records: Sequence[str]) -> list[bool] | None:
+        """What RDKit can read; nothing is said where it is not installed."""
+        try:
+            chem, log = (importlib.import_module(f"rdkit.{part}") for part in ("Chem", "RDLogger"))
+        except ImportError:
+            return None
+        log.DisableLog("rdApp.*")
+        return [bool(s) and chem.MolFromSmiles(s) is not None for s in records]
+
+
+class Windows(Kind):
+    """Windows of one long text, new lines included."""
+
+    name = "windows"
+    codec = Strings
+
+    def __init__(self, length: int = WINDOW) -> None:
+        self.length = length
+
+    def read(self, path: Path) -> Dataset:
+        text = read.text(path)
+        if len(text) < 2 * self.length:
+            raise InputError(
+                f"{path}: {len(text)} characters are too few for windows of {self.length}"
+            )
+        ends = range(self.length, len(text) + 1, self.length)
+        records = [text[end - self.length : end] for end in ends]
+        return Dataset(records, Strings(Alphabet("".join(sorted(set(text)))), self.length))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        with _text(path) as out:
+            yield lambda records: out.writelines(f"{record}\n\n" for record in records)
+
+
+class Fasta(Kind):
+    """Sequences behind ``>`` lines."""
+
+    name = "fasta"
+    suffixes = (".fasta", ".fa", ".faa", ".fna", ".afa")
+    codec = Strings
+
+    def read(self, path: Path) -> Dataset:
+        records = read.fasta(path)
+        return Dataset(records, Strings.of(records))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        written = 0
+
+        def write(records: Sequence[str]) -> None:
+            nonlocal written
+            for record in records:
+                written += 1
+                out.write(f">sample_{written}\n{record}\n")
+
+        with _text(path) as out:
+            yield write
+
+
+class Table(Kind):
+    """Rows of categorical columns, with commas or tabs between, with or without a heading."""
+
+    name = "table"
+    suffixes = (".csv", ".tsv", ".data", ".parquet")
+    codec = Columns
+
+    def read(self, path: Path) -> Dataset:
+        names, rows = read.parquet(path) if path.suffix == ".parquet" else read.table(path)
+        return Dataset(rows, Columns.of(names, rows))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        assert isinstance(codec, Columns)
+        with _text(path) as out:
+            tabs = path is not None and ".tsv" in path.name
+            table = csv.writer(out, delimiter="\t" if tabs else ",")
+            table.writerow(codec.names)
+            yield table.writerows
+
+
+class Array(Kind):
+    """An array of whole numbers, records along its first axis."""
+
+    name = "array"
+    suffixes = (".npy", ".npz")
+    codec = Arrays
+
+    def read(self, path: Path) -> Dataset:
+        records = read.array(path)
+        return Dataset(records, Arrays.of(records))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        assert isinstance(codec, Arrays)
+        if path is None:
+            raise InputError("arrays are written to a file: --out FILE.npy")
+        smallest = numpy.min_scalar_type(codec.symbols - 1)
+        out = numpy.lib.format.open_memmap(path, "w+", smallest, (count, *codec.shape))
+        written = 0
+
+        def write(records: numpy.ndarray) -> None:
+            nonlocal written
+            out[written : written + len(records)] = records
+            written += len(records)
+
+        yield write
+        out.flush()
+
+
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind for kind in (Lines, Windows, Smiles, Fasta, Table, Array)
+}
+
+
+def find_kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise InputError(f"unknown kind '{name}'; known: {', '.join(KINDS)}")
+    return KINDS[name]()
+
+
+def detect(path: Path) -> Kind:
+    """The kind that a file's name tells, or else its first lines."""
+    name = path.name.lower().removesuffix(".gz")
+    for kind in KINDS.values():
+        if name.endswith(kind.suffixes) and kind.suffixes:
+            return kind()
+    start = read.beginning(path)
+    lines = start.split("\n")
+    if start.startswith(">"):
+        return Fasta()
+    # Paragraphs, or lines that no record would fill, make a text.
+    if "" in lines[:-1] or max(map(len, lines)) > LONGEST_LINE:
+        return Windows()
+    counts = {line.count(",") for line in islice(lines[:-1], 50)}
+    return Table() if len(counts) == 1 and counts.pop() > 0 else Lines()
+
+
+@contextmanager
+def _text(path: Path | None) -> Iterator[TextIO]:
+    """A text file to write, gzipped if its name says so; without a path, what is printed."""
+    try:
+        if path is None:
+            yield sys.stdout
+        elif path.suffix == ".gz":
+            with gzip.open(path, "wt", encoding="utf-8", newline="") as out:
+                yield out
+        else:
+            with open(path, "w", encoding="utf-8", newline="") as out:
+                yield out
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None

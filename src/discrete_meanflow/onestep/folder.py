@@ -1,0 +1,157 @@
+"""The run folder: all of a run in JSON and safetensors, so that it can be moved and read back.
+
+config.json             kind of data, codec, plan
+data.json               what was understood of the data
+environment.json        versions and machine
+train.safetensors       tokens, and held_out.safetensors those kept apart
+metrics.jsonl           a line per block of training; tensorboard/ has the same
+checkpoint.safetensors  all state of the training loop
+weights.safetensors     the trained kernel
+"""
+
+import datetime
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialise
+from torch import Tensor
+
+import discrete_meanflow
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.kind import KINDS, Kind
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import write_whole
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.onestep.plan import Plan
+from discrete_meanflow.types import State
+
+Json = dict[str, Any]
+FORMAT = "discrete-meanflow run 1"
+TRAIN, HELD_OUT = "train", "held_out"
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a run is: with its tokens, all that training needs."""
+
+    kind: Kind
+    codec: Codec
+    plan: Plan
+
+    def describe(self) -> Json:
+        return {
+            "format": FORMAT,
+            "kind": self.kind.name,
+            "codec": self.codec.describe(),
+            "plan": self.plan.describe(),
+        }
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Config":
+        if words.get("format") != FORMAT or words.get("kind") not in KINDS:
+            raise InputError("not a run of this version")
+        kind = KINDS[words["kind"]]()
+        try:
+            return cls(kind, kind.codec.made_from(words["codec"]), Plan.made_from(words["plan"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"config.json is damaged: {error}") from None
+
+
+def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
+    """Write a new run; a folder that holds one already is refused."""
+    if (folder / "config.json").exists():
+        raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror}") from None
+    for name, tokens in ((TRAIN, train), (HELD_OUT, held_out)):
+        write_tokens(folder / f"{name}.safetensors", tokens, config.codec.vocabulary)
+    write_json(folder / "data.json", card)
+    write_json(folder / "environment.json", environment())
+    write_json(folder / "config.json", config.describe())  # last: with it, the run is whole
+
+
+def read_config(folder: Path) -> Config:
+    return Config.made_from(read_json(folder / "config.json"))
+
+
+def read_json(path: Path) -> Json:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is not a record of this program")
+    return found
+
+
+def write_json(path: Path, content: Json) -> None:
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
+    small = torch.uint8 if vocabulary <= 256 else torch.int32
+    write_whole(path, serialise({"tokens": tokens.to(small).contiguous()}))
+
+
+def read_tokens(folder: Path, name: str, codec: Codec) -> State:
+    """Tokens of a run, checked against its codec. The file is mapped, not read."""
+    path = folder / f"{name}.safetensors"
+    tokens = _read(path, {"tokens"})["tokens"]
+    if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.is_floating_point():
+        raise InputError(f"{path}: tokens of shape {tuple(tokens.shape)} do not fit the codec")
+    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < codec.vocabulary:
+        raise InputError(f"{path}: tokens outside 0 .. {codec.vocabulary - 1}")
+    return tokens
+
+
+def write_weights(folder: Path, kernel: Kernel) -> None:
+    weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
+    write_whole(folder / "weights.safetensors", serialise(weights))
+
+
+def read_weights(folder: Path, config: Config) -> Kernel:
+    """The trained kernel; its file must hold exactly the parameters that the plan has."""
+    path = folder / "weights.safetensors"
+    if not path.exists():
+        raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}")
+    with torch.device("meta"):
+        shapes = {n: p.shape for n, p in config.plan.kernel(config.codec).named_parameters()}
+    found = _read(path, set(shapes))
+    wrong = [name for name in shapes if found[name].shape != shapes[name]]
+    if wrong:
+        raise InputError(f"{path}: {wrong[0]} has shape {tuple(found[wrong[0]].shape)}")
+    kernel = config.plan.kernel(config.codec)
+    kernel.load_state_dict(found, strict=False)  # buffers are made anew
+    return kernel.requires_grad_(False)
+
+
+def _read(path: Path, names: set[str]) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, which must be those with these names."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            held = set(file.keys())
+            if held != names:
+                odd = sorted(held ^ names)[0]
+                raise InputError(f"{path}: has not the tensors that it should; {odd!r} for one")
+            return {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def environment() -> Json:
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "discrete-meanflow": discrete_meanflow.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

@@ -1,0 +1,136 @@
+"""A generator that answers in one forward pass."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data import TokenArray
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.prepare import dataset_of, prepare
+from discrete_meanflow.onestep.train import News, train
+from discrete_meanflow.process import Soft
+from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.types import State
+
+LOT = 4096  # records generated at once
+
+
+class OneStepModel:
+    """A trained kernel and the codec that turns its tokens into records.
+
+    ``gen = OneStepModel.fit(names, minutes=3); gen.sample(5)``.
+    """
+
+    def __init__(self, folder: Path, config: run.Config, kernel: Kernel) -> None:
+        self.folder, self.config, self.kernel = folder, config, kernel
+
+    @classmethod
+    def fit(
+        cls,
+        records: Any,
+        minutes: float | None = 3.0,
+        *,
+        iterations: int | None = None,
+        size: float | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        out: str | Path | None = None,
+        held_out: int | None = None,
+        watch: Callable[[News], None] = lambda news: None,
+    ) -> "OneStepModel":
+        """Train on strings, rows, an array of whole numbers, a frame or a dataset.
+
+        ``out`` is the run folder, a temporary one by default; ``watch`` hears of each block.
+        """
+        kind, dataset = dataset_of(records)
+        folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="dmf-")) / "run"
+        where = find_device(device)
+        prepare(
+            folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
+            seed=seed, held_out=held_out,
+        )  # fmt: skip
+        train(folder, where, watch)
+        return cls.load(folder, device)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> "OneStepModel":
+        """The generator of a run folder. Only JSON and safetensors are read."""
+        config = run.read_config(Path(folder))
+        kernel = run.read_weights(Path(folder), config).to(find_device(device))
+        return cls(Path(folder), config, kernel)
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the run folder to where it is to be kept."""
+        if Path(folder).exists():
+            raise InputError(f"{folder} is there already; choose another name")
+        shutil.copytree(self.folder, folder)
+
+    def sample(
+        self,
+        n: int,
+        steps: int = 1,
+        *,
+        seed: int | None = None,
+        clamp: str | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
+    ) -> Any:
+        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them."""
+        lots = list(self.tokens(n, steps, seed, clamp, temperature, top_p))
+        return self.config.codec.decode(torch.cat(lots))
+
+    def tokens(
+        self,
+        n: int,
+        steps: int = 1,
+        seed: int | None = None,
+        clamp: str | None = None,
+        heat: float | None = None,
+        nucleus: float | None = None,
+    ) -> Iterator[State]:
+        """The tokens of n records, some at a time."""
+        if n < 1:
+            raise InputError(f"sample: at least 1 record, got {n}")
+        adjust = [] if heat is None else [temperature(heat)]
+        adjust += [] if nucleus is None else [top_p(nucleus)]
+        sampler = KernelSampler.steps(self.kernel, steps, adjust)
+        codec, device = self.config.codec, self.kernel.home.device
+        known = None if clamp is None else codec.clamp(clamp)
+        process = Soft(_any(codec.vocabulary, codec.length))
+        g = torch.Generator(device)
+        _ = g.seed() if seed is None else g.manual_seed(seed)
+        for done in range(0, n, LOT):
+            count = min(LOT, n - done)
+            x, held = process.source((count, codec.length), g), None
+            if known is not None:
+                held = _spread(known[1], count, device)
+                x = process.hold(x, _spread(known[0], count, device), held)
+            yield sampler.sample(x, g, clamped=held).cpu()
+
+
+def find_device(device: str) -> str:
+    """``auto`` is CUDA where there is one."""
+    there = torch.cuda.is_available()
+    if device == "auto":
+        return "cuda" if there else "cpu"
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"device: auto, cpu or cuda, got '{device}'")
+    if device == "cuda" and not there:
+        raise InputError("device: no CUDA device here; use cpu")
+    return device
+
+
+def _spread(row: Tensor, count: int, device: torch.device) -> Tensor:
+    return row.to(device).expand(count, -1)
+
+
+def _any(vocabulary: int, length: int) -> TokenArray:
+    """Data in name only: a source needs to know alphabet and length, and no more."""
+    return TokenArray(torch.zeros(1, length, dtype=torch.long), vocabulary)

@@ -1,0 +1,136 @@
+"""What to train on the data at hand, on the machine at hand, in the time at hand."""
+
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from discrete_meanflow.data import Sequences
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel, SoftKernel
+from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
+from discrete_meanflow.process import Soft
+from discrete_meanflow.times import TauUniform
+from discrete_meanflow.training import Problem, Recipe, Trainer
+from discrete_meanflow.training.sequence_problem import DIAGONAL, flow_map_objective
+
+Json = dict[str, Any]
+FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
+CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
+MOST = 2e9  # parameters: more is a mistake, or mischief
+CLAMPED = 0.2  # share of the training sequences in which some positions are known
+RESERVED = 0.05  # of the time, for what is not training
+WORTH_COMPILING = 3.0  # minutes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run is trained with; the sizes are those of one kind of network."""
+
+    iterations: int
+    batch: int
+    learning_rate: float
+    seed: int
+    bf16: bool
+    width: int
+    layers: int
+    heads: int  # of attention; 0 is a network without, over the flattened state
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        smallest = {"heads": 0, "seed": 0, "bf16": 0, "compiled": 0, "learning_rate": 0}
+        for field in fields(self):
+            if not getattr(self, field.name) >= smallest.get(field.name, 1):
+                raise InputError(f"plan: {field.name} is {getattr(self, field.name)}")
+        if self.parameters > MOST:
+            raise InputError(f"plan: {self.parameters:.3g} parameters, at most {MOST:.0e}")
+
+    @property
+    def parameters(self) -> float:
+        """About how many, without the ends."""
+        return float((12 if self.heads else 4) * self.width**2 * self.layers)
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(
+            self.iterations,
+            self.batch,
+            self.learning_rate,
+            weight_decay=0.01,
+            average=0.999,
+            tf32=True,
+            bf16=self.bf16,
+            compiled=self.compiled,
+        )
+
+    def network(self, codec: Codec) -> nn.Module:
+        states, length = codec.vocabulary, codec.length
+        network: nn.Module
+        if self.heads:
+            network = AdaptiveTransformer(states, length, self.width, self.layers, self.heads)
+        else:
+            network = FlatMLP(states, length, self.width, self.layers)
+        return network if codec.allowed is None else Restricted(network, codec.allowed)
+
+    def kernel(self, codec: Codec) -> Kernel:
+        return SoftKernel(self.network(codec), codec.vocabulary)
+
+    def problem(self, codec: Codec, data: Sequences) -> Problem:
+        return Problem(
+            Soft(data, CLAMPED),
+            TauUniform(codec.vocabulary),
+            lambda: self.kernel(codec),
+            flow_map_objective(),
+        )
+
+    def describe(self) -> Json:
+        return asdict(self)
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Plan":
+        try:
+            return cls(**{field.name: words[field.name] for field in fields(cls)})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"this is no plan of a training: {error}") from None
+
+
+def choose(codec: Codec, device: str, size: float | None, seed: int, batch: int | None) -> Plan:
+    """A plan for the data and the device; ``size`` is the one dial, in parameters."""
+    gpu = torch.device(device).type == "cuda"
+    size = size or (GPU_SIZE if gpu else CPU_SIZE)
+    if not 1e4 <= size <= MOST:
+        raise InputError(f"--size: parameters from 10,000 to {MOST:.0e}, got {size:g}")
+    flat = codec.vocabulary * codec.length
+    if not gpu and flat <= FLAT:
+        layers = 3
+        # Of width w, layers have 4 w^2 parameters and two ends w times the state.
+        width = int(((flat**2 + 4 * layers * size) ** 0.5 - flat) / (4 * layers))
+        sizes = (max(16, width - width % 2), layers, 0)
+    else:
+        network = AdaptiveTransformer.sized(codec.vocabulary, codec.length, size)
+        heads = network.position.shape[1] // 32
+        sizes = (32 * heads, len(network.layers), heads)
+    rate = 1e-3 if size < 5e6 else 6e-4
+    return Plan(1, batch or (512 if gpu else 256), rate, seed, gpu, *sizes)
+
+
+def fitted(plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float) -> Plan:
+    """The plan with as many iterations as the minutes allow, by timing both phases."""
+    if not minutes > 0:
+        raise InputError(f"--minutes: must be more than 0, got {minutes:g}")
+    started = time.monotonic()
+    plan = replace(plan, iterations=1000, compiled=minutes >= WORTH_COMPILING)
+    trainer = Trainer(plan.problem(codec, data), replace(plan.recipe, block=20), [0], device)
+    step = 0.0
+    for share, begin in ((DIAGONAL, 0.0), (1 - DIAGONAL, 0.9)):
+        trainer.iteration = int(begin * plan.iterations)
+        blocks = trainer.blocks()
+        next(blocks)  # prepares the code
+        before = time.monotonic()
+        next(blocks)
+        step += share * (time.monotonic() - before) / 20
+    left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
+    return replace(plan, iterations=max(100, int(left / step)))

@@ -1,0 +1,129 @@
+"""From records to a run folder: what was understood, the split, the plan."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from discrete_meanflow.data import TokenArray, distinct, split
+from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.plan import Plan, choose, fitted
+from discrete_meanflow.types import State
+
+Json = dict[str, Any]
+HELD_OUT, MOST_HELD_OUT = 0.15, 10_000  # share of the distinct records, and at most
+
+
+def prepare(
+    out: Path,
+    kind: Kind,
+    dataset: Dataset,
+    device: str,
+    *,
+    minutes: float | None = None,
+    iterations: int | None = None,
+    size: float | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+    held_out: int | None = None,
+) -> Json:
+    """Write a run folder that is ready to be trained; the data card, as it stands in it."""
+    codec = dataset.codec
+    tokens = codec.encode(dataset.records)
+    train, rest = cut(tokens, held_out, seed)
+    card = {
+        "kind": kind.name,
+        "records": len(tokens),
+        "distinct": len(train) + len(rest),
+        "duplicates removed": len(tokens) - len(train) - len(rest),
+        "training records": len(train),
+        "held-out records": len(rest),
+        **understood(codec, dataset),
+    }
+    plan = choose(codec, device, size, seed, batch)
+    data = TokenArray(train, codec.vocabulary)
+    if iterations is not None:
+        if iterations < 1:
+            raise InputError(f"--iterations: at least 1, got {iterations}")
+        plan = Plan(**{**plan.describe(), "iterations": iterations})
+    else:
+        plan = fitted(plan, codec, data, device, 10.0 if minutes is None else minutes)
+    run.create(out, run.Config(kind, codec, plan), card, train, rest)
+    return card
+
+
+def cut(tokens: State, held_out: int | None, seed: int) -> tuple[State, State]:
+    """Training records and those held out, doubles removed."""
+    kinds = len(distinct(tokens))
+    if kinds < 2:
+        raise InputError("the data has one distinct record; a generator needs more")
+    if held_out is None:
+        held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * kinds)))
+    return split(tokens, held_out, seed)
+
+
+def understood(codec: Codec, dataset: Dataset) -> Json:
+    """What the data looks like, for the card."""
+    if isinstance(codec, Strings):
+        lengths = sorted(map(len, dataset.records))
+        return {
+            "alphabet": codec.alphabet.symbols,
+            "symbols": codec.vocabulary,
+            "pad": codec.alphabet.pad,
+            "lengths": [lengths[0], lengths[len(lengths) // 2], lengths[-1]],
+        }
+    if isinstance(codec, Columns):
+        levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
+        return {"columns": levels}
+    assert isinstance(codec, Arrays)
+    return {"shape": list(codec.shape), "symbols": codec.symbols}
+
+
+def dataset_of(records: Any) -> tuple[Kind, Dataset]:
+    """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors."""
+    columns = getattr(records, "columns", None)
+    if columns is not None:  # a frame: pandas has itertuples, polars has rows
+        rows = records.rows() if hasattr(records, "rows") else records.itertuples(index=False)
+        return _table([str(name) for name in columns], [list(map(str, row)) for row in rows])
+    if not isinstance(records, Sequence | numpy.ndarray | torch.Tensor):
+        if not hasattr(records, "__len__") or not hasattr(records, "__getitem__"):
+            records = list(records)
+        else:
+            records = [records[i] for i in range(len(records))]
+    if len(records) < 2:
+        raise InputError(f"data: needs at least 2 records, got {len(records)}")
+    if all(isinstance(each, str) for each in records):
+        return Lines(), Dataset(list(records), Strings.of(records))
+    if all(
+        isinstance(each, list | tuple) and each and isinstance(each[0], str) for each in records
+    ):
+        return _table([f"c{i + 1}" for i in range(len(records[0]))], [list(r) for r in records])
+    return Array(), _array(records)
+
+
+def _table(names: list[str], rows: list[list[str]]) -> tuple[Kind, Dataset]:
+    if len(rows) < 2 or len({len(row) for row in rows}) > 1:
+        raise InputError("data: a table needs at least 2 rows, all of one length")
+    return Table(), Dataset(rows, Columns.of(names, rows))
+
+
+def _array(records: Any) -> Dataset:
+    try:
+        if not isinstance(records, numpy.ndarray | torch.Tensor):
+            records = [
+                numpy.asarray(each[0] if isinstance(each, tuple) else each) for each in records
+            ]
+        array = numpy.asarray(records)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"data: records must have one shape ({error})") from None
+    if array.ndim < 2 or array.dtype.kind not in "iub" or array.min(initial=0) < 0:
+        raise InputError(
+            f"data: needs whole numbers from 0, records along the first axis, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
+    return Dataset(array.astype(numpy.int64), Arrays.of(array))

@@ -1,0 +1,28 @@
+"""Being asked to stop."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        if number == signal.SIGINT and len(asked) == 1:
+            # os.write, because a signal may come in the middle of another print
+            os.write(2, b"\nstopping after this block; Ctrl-C again stops at once\n")
+        if len(asked) > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    numbers = numbers or (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
