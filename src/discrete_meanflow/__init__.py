@@ -40,6 +40,7 @@ _HOMES = {
         "Absorbing",
         "Anywhere",
         "ChainProcess",
+        "Coupled",
         "Given",
         "Masking",
         "PathSample",
@@ -89,6 +90,7 @@ _HOMES = {
         "KernelResidual",
         "ModelExpectation",
         "Objective",
+        "OnCouples",
         "Phases",
         "PosteriorRegression",
         "RaoBlackwell",
@@ -111,7 +113,15 @@ _HOMES = {
         "time_grid",
         "total_variation",
     ),
-    "training": ("Problem", "Recipe", "Trainer", "chain_problem", "sequence_problem", "train"),
+    "training": (
+        "Coupling",
+        "Problem",
+        "Recipe",
+        "Trainer",
+        "chain_problem",
+        "sequence_problem",
+        "train",
+    ),
     "errors": ("InputError",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

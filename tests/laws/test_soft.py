@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
 from discrete_meanflow.errors import InputError
@@ -16,18 +17,19 @@ from discrete_meanflow.objective import (
     ForwardEquation,
     KernelCE,
     KernelResidual,
+    OnCouples,
     Phases,
     PosteriorRegression,
     Sampled,
     Weighted,
 )
 from discrete_meanflow.objective.time_derivative import value_and_slope
-from discrete_meanflow.process import Anywhere, Given, Masking, PathSample, Posterior, Soft
+from discrete_meanflow.process import Anywhere, Coupled, Given, Masking, PathSample, Posterior, Soft
 from discrete_meanflow.sampler import KernelSampler, temperature, top_p, without
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TauUniform, TimePair
-from discrete_meanflow.training import Problem, Recipe, sequence_problem, train
+from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem, train
 from discrete_meanflow.training.sequence_problem import flow_map_objective
 from problems import seeded, sequence_processes
 from statistics_of_draws import passes_chi_square
@@ -212,6 +214,31 @@ def test_guidance_is_truer_to_what_is_clamped(twins):
     assert share[0] + 0.2 < share[1] <= share[2]
 
 
+def test_couples_are_noise_and_where_it_is_carried(twins):
+    """The first half is data as ever; the second is what the kernel does in many steps."""
+    first = twins_problem(PosteriorRegression(), clamps=0.5)
+    coupling = Coupling(3000, 8, Recipe(150, learning_rate=3e-3, average=0.9))
+    problem = coupling.problem(first, twins, seed=0)
+    process = problem.process
+    again = KernelSampler.steps(twins, 8).sample(
+        process.starts.float(), seeded(), clamped=process.held
+    )
+    assert (again == process.ends).double().mean() > 0.99  # starts are kept in half precision
+    path = problem.paths((5, 64), seeded())
+    free = path.r[:, 32:] == 0
+    assert bool((free | (path.r[:, 32:] == 1)).all())
+    assert bool((path.t[:, 32:] == 1).all())
+    assert bool(((path.r[:, :32] > 0) & (path.r[:, :32] < 1)).any())
+    # A kernel that knows only the diagonal learns from couples to go all the way at once.
+    fresh = first.build(0)
+    before = problem.objective(fresh, tree_map(lambda a: a[0], path))
+    kernel = train(problem, coupling.recipe, seed=0, start=twins)
+    after = problem.objective(kernel, tree_map(lambda a: a[0], path))
+    assert after < 0.7 * before
+    y = KernelSampler(kernel).sample(Soft(TWINS).source((4000, 3), seeded()), seeded())
+    assert ((y[:, 0] == y[:, 1]) & (y[:, 1] == y[:, 2])).double().mean() > 0.95
+
+
 def test_temperature_and_top_p(twins):
     g = seeded()
     x = Soft(TWINS).source((4000, 3), g)
@@ -336,6 +363,10 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: Soft(LAW, Given([2])).path(TimePair(torch.zeros(2), torch.ones(2)), seeded()),
          "position 2 lies outside 0 .. 1"),
         (lambda: Given([-1]), "counted from 0"),
+        (lambda: Coupling(0, 1, Recipe(1)), "needs couples and steps"),
+        (lambda: twins_problem(OnCouples(PosteriorRegression())), "couples need both"),
+        (lambda: OnCouples(KernelCE()), "one for soft states"),
+        (lambda: Coupled(TWINS, torch.zeros(4, 3, 3), torch.zeros(4, 3).long()), "do not belong"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "from 0 to 2"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "1 of them for 2"),
         (lambda: label_tokens(torch.tensor([0]), 1, 2), "at least 2 classes"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.training import Problem, Recipe
+from discrete_meanflow.training import Coupling, Problem, Recipe
 
 Json = dict[str, Any]
 STEPS = (1, 2, 4, 8)  # of generation; what is measured at each is a list in this order
@@ -42,9 +42,16 @@ class Cell:
     # (kernel, seed) -> the raw measurements that claims are computed from; lines of text by file
     # name under "samples" become files of their own
     measure: Callable[[Kernel, int], Json]
+    then: Coupling | None = None  # a second stage of training, of one seed
+
+    @property
+    def iterations(self) -> int:
+        """Of both stages."""
+        return self.recipe.iterations + (self.then.recipe.iterations if self.then else 0)
 
     def describe(self) -> Json:
-        return {**self.problem.describe(), "recipe": self.recipe.describe()}
+        words = {**self.problem.describe(), "recipe": self.recipe.describe()}
+        return {**words, "then": self.then.describe()} if self.then else words
 
 
 @dataclass(frozen=True)

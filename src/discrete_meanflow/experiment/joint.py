@@ -11,9 +11,10 @@ from discrete_meanflow.experiment.sequence_parts import law, sequence_cell
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
 from discrete_meanflow.metric.sequences import product_pair_tv
+from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Soft
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.training import Recipe, sequence_problem
+from discrete_meanflow.training import Coupling, Recipe, sequence_problem
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
 STEPS = (1, 2, 4, 8, 16, 64)
@@ -93,12 +94,14 @@ def _mean_at(cell: Json, i: int) -> float:
 
 
 def soft_cell(name: str, scale: Scale) -> Cell:
-    """A soft kernel: the diagonal first, then composition beside it."""
+    """A soft kernel: the diagonal first, then where it carries noise in many steps."""
     data = law(name)
-    problem = sequence_problem(data, process=Soft)
-    recipe = Recipe(60_000, batch=512, learning_rate=1e-3, average=0.999, tf32=True)
+    problem = sequence_problem(data, process=Soft, objective=PosteriorRegression())
+    recipe = Recipe(30_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
+    then = Coupling(1_000_000, 32, replace(recipe, batch=1024))
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
+        then = Coupling(100, 2, recipe)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         return {"pair_tv": [soft_tvs(k, data, (1,), _draws(scale) // 4, 0)[1][0] for k in kernels]}
@@ -107,7 +110,7 @@ def soft_cell(name: str, scale: Scale) -> Cell:
         tv, pairs = soft_tvs(kernel, data, STEPS, _draws(scale), seed)
         return {"tv": tv, "pair_tv": pairs}
 
-    return Cell(f"{name}, soft", problem, recipe, watch, measure)
+    return Cell(f"{name}, soft", problem, recipe, watch, measure, then)
 
 
 def soft_tvs(

@@ -11,7 +11,7 @@ from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
 from discrete_meanflow.metric.molecules import ATOMS, Molecule, count_tv, read_smiles
 from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.training import Recipe
+from discrete_meanflow.training import Coupling, Recipe
 
 HELD_OUT = 10_000
 VALID, UNIQUE, NOVELTY, COUNTS = 0.4, 0.95, 0.05, 0.1  # bars
@@ -26,9 +26,12 @@ class JointMolecules(RealData):
         "length, rings and atoms within TV 0.1 of held-out molecules",
     )
     recipes: ClassVar = {
-        "soft": Recipe(60_000, batch=512, learning_rate=6e-4, average=0.9995, tf32=True),
-        "factorised": Recipe(20_000, batch=512, learning_rate=6e-4, average=0.9995, tf32=True),
+        "soft": Recipe(40_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+        "factorised": Recipe(20_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
     }
+    coupling: ClassVar = Coupling(
+        1_000_000, 32, Recipe(30_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True)
+    )
 
     def cut(self) -> Records:
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))

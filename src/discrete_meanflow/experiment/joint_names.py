@@ -9,7 +9,7 @@ from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
 from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.training import Recipe
+from discrete_meanflow.training import Coupling, Recipe
 
 HELD_OUT = 2_000  # each of the two sets that are compared with each other
 WELL_FORMED, RATIO, COPIES = 0.95, 1.7, 0.2  # bars
@@ -23,9 +23,12 @@ class JointNames(RealData):
         "letter-pair TV to held-out names at most 1.7x that between two held-out sets",
     )
     recipes: ClassVar = {
-        "soft": Recipe(40_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True),
-        "factorised": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True),
+        "soft": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
+        "factorised": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
     }
+    coupling: ClassVar = Coupling(
+        300_000, 32, Recipe(20_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
+    )
 
     def cut(self) -> Records:
         names = read.lines(self.file("names/names.txt"))

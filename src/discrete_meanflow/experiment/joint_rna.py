@@ -10,7 +10,7 @@ from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.simplex import delta
-from discrete_meanflow.training import Recipe
+from discrete_meanflow.training import Coupling, Recipe
 
 SYMBOLS = "-ACGU"
 HELD_OUT = 2_000
@@ -22,9 +22,12 @@ class JointRna(RealData):
     title = "RF00059, a riboswitch family: two-site correlations"
     promises = ("correlation of connected two-site frequencies at least 0.85 in one step",)
     recipes: ClassVar = {
-        "soft": Recipe(20_000, batch=256, learning_rate=6e-4, average=0.9995, tf32=True),
-        "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, tf32=True),
+        "soft": Recipe(15_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
+        "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
+    coupling: ClassVar = Coupling(
+        200_000, 32, Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True)
+    )
 
     def cut(self) -> Records:
         """Sequences with a letter for "not sure which" are left out."""

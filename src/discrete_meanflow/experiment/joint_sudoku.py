@@ -19,7 +19,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.process import SequenceProcess, Soft
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.training import Recipe
+from discrete_meanflow.training import Coupling, Recipe
 
 DIGITS = "123456789"
 HELD_OUT = 2_000
@@ -34,9 +34,12 @@ class JointSudoku(RealData):
     title = "Sudoku: grids that keep all 27 constraints"
     promises = ("at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",)
     recipes: ClassVar = {
-        "soft": Recipe(40_000, batch=256, learning_rate=6e-4, average=0.9995, tf32=True),
-        "factorised": Recipe(20_000, batch=256, learning_rate=6e-4, average=0.9995, tf32=True),
+        "soft": Recipe(40_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
+        "factorised": Recipe(20_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
+    coupling: ClassVar = Coupling(
+        500_000, 64, Recipe(30_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True)
+    )
 
     def cut(self) -> Records:
         grids = read.lines(self.file("sudoku17/solutions_random_isomorph_seed0.txt"))

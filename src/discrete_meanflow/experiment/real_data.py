@@ -20,10 +20,11 @@ from discrete_meanflow.data import Alphabet, TokenArray, read
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
 from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel
+from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Masking, SequenceProcess, Soft
 from discrete_meanflow.sampler import KernelSampler, without
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.training import Problem, Recipe, sequence_problem
+from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
@@ -64,6 +65,7 @@ class RealData(Experiment):
     one_seed = True
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
+    coupling: ClassVar[Coupling | None]  # the soft kernel's second stage
 
     @abstractmethod
     def cut(self) -> Records:
@@ -101,9 +103,10 @@ class RealData(Experiment):
     def _cell(self, kind: str, scale: Scale) -> Cell:
         data = TokenArray(self.records.train, self.records.vocabulary)
         problem = self.problem(kind, data, scale)
-        recipe = self.recipes[kind]
+        recipe, then = self.recipes[kind], self.coupling if kind == "soft" else None
         if scale is Scale.toy:
             recipe = replace(scale.recipe(recipe), batch=16, iterations=10)
+            then = None if then is None else Coupling(50, 2, recipe)
 
         def measure(kernel: Kernel, seed: int) -> Json:
             assert isinstance(problem.process, SequenceProcess)
@@ -122,7 +125,7 @@ class RealData(Experiment):
                 },
             }
 
-        return Cell(kind, problem, recipe, lambda kernels: {}, measure)
+        return Cell(kind, problem, recipe, lambda kernels: {}, measure, then)
 
     def process(self, kind: str, data: TokenArray) -> SequenceProcess:
         return KINDS[kind](data)
@@ -136,7 +139,9 @@ class RealData(Experiment):
                 return BoundaryKernel(network, Linear(), mask=process.token)
             return SoftKernel(network, process.states)
 
-        return sequence_problem(data, process=lambda data: process, kernel=kernel)
+        # With a second stage to come, the diagonal is all that the first has to learn.
+        alone = PosteriorRegression() if kind == "soft" and self.coupling else None
+        return sequence_problem(data, process=lambda data: process, kernel=kernel, objective=alone)
 
     def more_samples(
         self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int

@@ -6,6 +6,7 @@ was interrupted goes on where it stopped; a run of other settings is never touch
 """
 
 import contextlib
+import copy
 import datetime
 import gzip
 import json
@@ -33,8 +34,9 @@ from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.signals import stop_signals
-from discrete_meanflow.training import Trainer, checkpoint
+from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
 from discrete_meanflow.training.trainer import EXCLUSIVE
 
 CURVE_POINTS = 50
@@ -211,43 +213,14 @@ def run_cell(
     order: Order, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
 ) -> None:
     """Train one cell, from its checkpoint if there is one, and write its measurements."""
-    settings = _cell_settings(order, cell)
-    saved = order.part(cell.name, ".safetensors")
-    trainer = Trainer(cell.problem, cell.recipe, order.seeds, order.device)
-    curve: Json = {"iteration": [], "loss": [], "at": []}
-    every = max(1, cell.recipe.iterations // (CURVE_POINTS * cell.recipe.block))
-    last_save = time.monotonic()
-    metrics: dict[str, float] = {}
+    stage = Stage(order, cell, watch, stopped)
     try:
-        if saved.exists():
-            curve = checkpoint.load(saved, trainer, settings)
-        for record in trainer.blocks():
-            curve["iteration"].append(record.iteration)
-            curve["loss"].append(record.loss)
-            if len(curve["iteration"]) % every == 0:
-                with EXCLUSIVE:  # a derivative taken here must not meet another cell's tracing
-                    watched = cell.watch(trainer.kernels())
-                metrics = {name: sum(v) / len(v) for name, v in watched.items()}
-                curve["at"].append(record.iteration)
-                for name, values in watched.items():
-                    curve.setdefault(name, []).append(values)
-            loss = sum(record.loss) / len(record.loss)
-            watch(
-                Progress(
-                    cell.name,
-                    record.iteration,
-                    cell.recipe.iterations,
-                    loss,
-                    metrics,
-                    record.seconds,
-                )
-            )
-            ended = record.iteration == cell.recipe.iterations
-            if ended or stopped() or time.monotonic() - last_save > SAVE_EVERY:
-                checkpoint.save(saved, trainer, settings, curve)
-                last_save = time.monotonic()
-            if stopped() and not ended:
-                raise Interrupted
+        trainer = stage.train(cell.problem, cell.recipe, ".safetensors")
+        if cell.then is not None:
+            kernel = copy.deepcopy(trainer.kernels()[0])
+            with EXCLUSIVE:
+                problem = cell.then.problem(cell.problem, kernel, order.seeds[0])
+            trainer = stage.train(problem, cell.then.recipe, "-then.safetensors", [kernel])
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
@@ -256,15 +229,70 @@ def run_cell(
     for measured in measurements:
         _write_samples(order.out / "samples", measured.pop("samples", {}))
     part = {
-        "settings": settings,
+        "settings": _cell_settings(order, cell),
         "device": device_name(order.device),
         "versions": versions(),
-        "iterations": cell.recipe.iterations,
-        "seconds": trainer.seconds,
-        "curve": curve,
+        "iterations": cell.iterations,
+        "seconds": stage.seconds,
+        "curve": stage.curve,
         "measurements": measurements,
     }
     write_json(order.part(cell.name, ".json"), rounded(part))
+
+
+class Stage:
+    """The trainings of a cell, one after the other: their curve and their time add up."""
+
+    def __init__(
+        self,
+        order: Order,
+        cell: Cell,
+        watch: Callable[[Progress], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.order, self.cell, self.watch, self.stopped = order, cell, watch, stopped
+        self.curve: Json = {"iteration": [], "loss": [], "at": []}
+        self.done, self.seconds = 0, 0.0  # in the stages before
+
+    def train(
+        self, problem: Problem, recipe: Recipe, suffix: str, start: list[Kernel] | None = None
+    ) -> Trainer:
+        """To the end, from the checkpoint if there is one."""
+        settings = _cell_settings(self.order, self.cell)
+        saved = self.order.part(self.cell.name, suffix)
+        trainer = Trainer(problem, recipe, self.order.seeds, self.order.device, start)
+        every = max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
+        last_save = time.monotonic()
+        metrics: dict[str, float] = {}
+        if saved.exists():
+            self.curve = checkpoint.load(saved, trainer, settings)
+        for count, record in enumerate(trainer.blocks(), trainer.iteration // recipe.block + 1):
+            now = self.done + record.iteration
+            self.curve["iteration"].append(now)
+            self.curve["loss"].append(record.loss)
+            if count % every == 0:
+                metrics = self._look(trainer, now)
+            loss = sum(record.loss) / len(record.loss)
+            seconds = self.seconds + record.seconds
+            self.watch(Progress(self.cell.name, now, self.cell.iterations, loss, metrics, seconds))
+            ended = record.iteration == recipe.iterations
+            if ended or self.stopped() or time.monotonic() - last_save > SAVE_EVERY:
+                checkpoint.save(saved, trainer, settings, self.curve)
+                last_save = time.monotonic()
+            if self.stopped() and not ended:
+                raise Interrupted
+        self.done += recipe.iterations
+        self.seconds += trainer.seconds
+        return trainer
+
+    def _look(self, trainer: Trainer, now: int) -> dict[str, float]:
+        """Add to the curve what the cell watches."""
+        with EXCLUSIVE:  # a derivative taken here must not meet another cell's tracing
+            watched = self.cell.watch(trainer.kernels())
+        self.curve["at"].append(now)
+        for name, values in watched.items():
+            self.curve.setdefault(name, []).append(values)
+        return {name: sum(v) / len(v) for name, v in watched.items()}
 
 
 def _write_samples(folder: Path, samples: dict[str, list[str]]) -> None:

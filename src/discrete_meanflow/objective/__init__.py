@@ -2,6 +2,7 @@
 
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty
+from discrete_meanflow.objective.couples import OnCouples
 from discrete_meanflow.objective.cross_entropy import KernelCE, PosteriorRegression
 from discrete_meanflow.objective.estimator import (
     Estimator,
@@ -30,6 +31,7 @@ __all__ = [
     "KernelResidual",
     "ModelExpectation",
     "Objective",
+    "OnCouples",
     "Phases",
     "PosteriorRegression",
     "RaoBlackwell",

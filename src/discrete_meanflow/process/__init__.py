@@ -3,6 +3,7 @@
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
 from discrete_meanflow.process.clamps import Anywhere, Clamps, Given
+from discrete_meanflow.process.coupled import Coupled
 from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
 from discrete_meanflow.process.posterior import Posterior
 from discrete_meanflow.process.sequence import SequenceProcess
@@ -15,6 +16,7 @@ __all__ = [
     "Anywhere",
     "ChainProcess",
     "Clamps",
+    "Coupled",
     "Given",
     "Interpolating",
     "Masking",

@@ -1,12 +1,14 @@
 """One straight loop: draw a block of paths, step through it, yield a record."""
 
 from discrete_meanflow.training.chain_problem import chain_problem
+from discrete_meanflow.training.coupling import Coupling
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
 
 __all__ = [
     "BlockRecord",
+    "Coupling",
     "Problem",
     "Recipe",
     "Trainer",

@@ -11,8 +11,8 @@ from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.objective import Objective
-from discrete_meanflow.process import PathSample, Process, Soft
+from discrete_meanflow.objective import Objective, OnCouples
+from discrete_meanflow.process import Coupled, PathSample, Process, Soft
 from discrete_meanflow.times import TimeSampler
 
 GLOBAL_GENERATOR = threading.Lock()  # trainers in threads take turns with it
@@ -36,6 +36,8 @@ class Problem:
                 f"problem: {type(self.objective).__name__} would teach a soft kernel the mean of "
                 "where a point goes, not where it goes; use PosteriorRegression with Composition"
             )
+        if isinstance(self.objective, OnCouples) != isinstance(self.process, Coupled):
+            raise InputError("problem: couples need both, the process Coupled and OnCouples")
         kernel = self.build(0)
         if getattr(kernel, "process", self.process) is not self.process:
             raise InputError("problem: the kernel's bridge belongs to another process")

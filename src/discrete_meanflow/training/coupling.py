@@ -1,0 +1,56 @@
+"""The second stage of a soft kernel: learn in one step what the first does in many."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective import Composition, OnCouples, PosteriorRegression, Weighted
+from discrete_meanflow.process import Coupled, Soft
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.training.problem import Problem, Recipe
+
+LOT = 10_000  # couples made at once
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """``count`` draws of noise, each carried to its end in ``steps`` by the kernel so far."""
+
+    count: int
+    steps: int
+    recipe: Recipe
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.steps < 1:
+            raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
+
+    def problem(self, first: Problem, kernel: Kernel, seed: int) -> Problem:
+        """The kernel's own task, and its couples beside it."""
+        if not isinstance(first.process, Soft):
+            raise InputError("coupling: is for soft states")
+        process = self.couples(first.process, kernel, seed)
+        kept = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+        return replace(first, process=process, objective=OnCouples(kept))
+
+    @torch.no_grad()
+    def couples(self, process: Soft, kernel: Kernel, seed: int) -> Coupled:
+        """Noise, some of it clamped as the process clamps, and where the kernel carries it."""
+        g = torch.Generator(kernel.home.device).manual_seed(seed)
+        sampler = KernelSampler.steps(kernel, self.steps)
+        parts = []
+        for done in range(0, self.count, LOT):
+            shape = (min(LOT, self.count - done),)
+            held = process.clamps.sample(shape, process.length, g)
+            x1 = process.data.sample(shape, g)
+            start = process.hold(process.source((*shape, process.length), g), x1, held)
+            with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
+                ends = sampler.sample(start, g, clamped=held if process.clamps.share else None)
+            parts.append((start.half(), ends, held))
+        starts, ends, held = (torch.cat(each) for each in zip(*parts, strict=True))
+        return Coupled(process.data, starts, ends, held, process.clamps)
+
+    def describe(self) -> dict[str, Any]:
+        return {"count": self.count, "steps": self.steps, "recipe": self.recipe.describe()}
