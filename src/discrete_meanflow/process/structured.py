@@ -27,9 +27,9 @@ class Structured(SequenceProcess):
     """
 
     rate_matrix: Tensor
-    eigenvalues: Tensor
-    right: Tensor
-    left: Tensor
+    decay: Tensor
+    turn: Tensor
+    modes: Tensor
     stationary: Tensor
 
     def __init__(
@@ -56,9 +56,12 @@ class Structured(SequenceProcess):
         if int((values == 0).sum()) != 1:
             raise InputError("structured noise: every symbol must lead to one stationary law")
         self.register_buffer("rate_matrix", noise.matrix, persistent=False)
-        self.register_buffer("eigenvalues", values, persistent=False)
-        self.register_buffer("right", right, persistent=False)
-        self.register_buffer("left", torch.linalg.inv(right), persistent=False)
+        # exp(w Q) = sum_k e^(l_k w) M_k with l_k = -decay + i turn, in real numbers: the real parts
+        # of M_k with the cosines, the imaginary ones with the sines.
+        modes = torch.einsum("xk,ky->kxy", right, torch.linalg.inv(right)).flatten(1)
+        self.register_buffer("decay", -values.real, persistent=False)
+        self.register_buffer("turn", values.imag, persistent=False)
+        self.register_buffer("modes", torch.cat([modes.real, -modes.imag]), persistent=False)
         start = torch.zeros((), dtype=torch.float64)
         self.register_buffer("stationary", self.noising(start, start + 1)[:, 0], persistent=False)
 
@@ -66,10 +69,11 @@ class Structured(SequenceProcess):
         """``N_{t,r}[x, y] = P(x_r = x | x_t = y)``: shape ``(*batch, n, n)``, dtype of t."""
         share = torch.where(t > 0, r / t.clamp(min=torch.finfo(t.dtype).tiny), 1.0).double()
         begun = share > 0  # at r = 0 all but the stationary part is gone
-        log = torch.where(begun, share, 1.0).log()[..., None]
-        forever = (self.eigenvalues == 0).to(self.eigenvalues.dtype)
-        powers = torch.where(begun[..., None], torch.exp(-self.eigenvalues * log), forever)
-        N = ((self.right * powers[..., None, :]) @ self.left).real
+        w = -torch.where(begun, share, 1.0).log()[..., None]
+        angle = self.turn * w
+        size = torch.where(begun[..., None], torch.exp(-self.decay * w), (self.decay == 0).to(w))
+        powers = torch.cat([size * angle.cos(), size * angle.sin()], -1)  # (*batch, 2 n)
+        N = (powers @ self.modes).unflatten(-1, (self.states, self.states))
         # Rounding is taken off the value and not off the slope: no entry is negative, and the
         # boundary is the identity.
         still = (share == 1)[..., None, None]
