@@ -88,8 +88,8 @@ class Train:
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
         plan = read_config(folder).plan
         console.print(
-            f"  network: {plan.parameters / 1e6:.1f}M parameters, {plan.iterations:,} steps of "
-            f"{plan.batch}, on {device}",
+            f"  network: {plan.parameters / 1e6:.1f}M parameters; {plan.iterations:,} steps of "
+            f"{plan.batch}, then {plan.second:,} with {plan.couples:,} couples; on {device}",
             highlight=False,
         )
         return folder
@@ -206,7 +206,8 @@ def _bar(console: "Console", folder: Path) -> "Iterator[Callable[[News], None]]"
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, refresh_per_second=2) as progress:
-        task = progress.add_task("starting", total=config.plan.iterations)
+        total = config.plan.iterations + config.plan.second
+        task = progress.add_task("starting", total=total)
 
         def show(news: "News") -> None:
             nonlocal shown

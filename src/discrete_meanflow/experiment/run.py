@@ -36,12 +36,12 @@ from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.signals import stop_signals
-from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint
+from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
+from discrete_meanflow.training.session import SAVE_EVERY
 from discrete_meanflow.training.trainer import EXCLUSIVE
 
 CURVE_POINTS = 50
 CUDA_JOBS = 4  # cells trained abreast on one GPU
-SAVE_EVERY = 20.0  # seconds between checkpoints
 
 
 @dataclass(frozen=True)
@@ -258,40 +258,40 @@ class Stage:
         self, problem: Problem, recipe: Recipe, suffix: str, start: list[Kernel] | None = None
     ) -> Trainer:
         """To the end, from the checkpoint if there is one."""
-        settings = _cell_settings(self.order, self.cell)
-        saved = self.order.part(self.cell.name, suffix)
         trainer = Trainer(problem, recipe, self.order.seeds, self.order.device, start)
-        every = max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
-        last_save = time.monotonic()
+        every = recipe.block * max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
         metrics: dict[str, float] = {}
-        if saved.exists():
-            self.curve = checkpoint.load(saved, trainer, settings)
-        for count, record in enumerate(trainer.blocks(), trainer.iteration // recipe.block + 1):
+
+        def on_block(record: BlockRecord, curve: Json) -> None:
+            nonlocal metrics
             now = self.done + record.iteration
-            self.curve["iteration"].append(now)
-            self.curve["loss"].append(record.loss)
-            if count % every == 0:
-                metrics = self._look(trainer, now)
+            curve["iteration"].append(now)
+            curve["loss"].append(record.loss)
+            if record.iteration % every == 0:
+                metrics = self._look(trainer, curve, now)
             loss = sum(record.loss) / len(record.loss)
             seconds = self.seconds + record.seconds
             self.watch(Progress(self.cell.name, now, self.cell.iterations, loss, metrics, seconds))
-            ended = record.iteration == recipe.iterations
-            if ended or self.stopped() or time.monotonic() - last_save > SAVE_EVERY:
-                checkpoint.save(saved, trainer, settings, self.curve)
-                last_save = time.monotonic()
-            if self.stopped() and not ended:
-                raise Interrupted
+
+        self.curve = train_session(
+            trainer,
+            self.order.part(self.cell.name, suffix),
+            _cell_settings(self.order, self.cell),
+            self.curve,
+            on_block,
+            self.stopped,
+        )
         self.done += recipe.iterations
         self.seconds += trainer.seconds
         return trainer
 
-    def _look(self, trainer: Trainer, now: int) -> dict[str, float]:
+    def _look(self, trainer: Trainer, curve: Json, now: int) -> dict[str, float]:
         """Add to the curve what the cell watches."""
         with EXCLUSIVE:  # a derivative taken here must not meet another cell's tracing
             watched = self.cell.watch(trainer.kernels())
-        self.curve["at"].append(now)
+        curve["at"].append(now)
         for name, values in watched.items():
-            self.curve.setdefault(name, []).append(values)
+            curve.setdefault(name, []).append(values)
         return {name: sum(v) / len(v) for name, v in watched.items()}
 
 

@@ -12,15 +12,18 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
+from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Soft
 from discrete_meanflow.times import TauUniform
-from discrete_meanflow.training import Problem, Recipe, Trainer
-from discrete_meanflow.training.sequence_problem import DIAGONAL, flow_map_objective
+from discrete_meanflow.training import Coupling, Problem, Recipe, Trainer
 
 Json = dict[str, Any]
 FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
 CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
 MOST = 2e9  # parameters: more is a mistake, or mischief
+SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
+COUPLE_STEPS = 16
+TRIED, MOST_COUPLES = 2048, 1_000_000
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
@@ -30,7 +33,9 @@ WORTH_COMPILING = 3.0  # minutes
 class Plan:
     """All that a run is trained with; the sizes are those of one kind of network."""
 
-    iterations: int
+    iterations: int  # on the diagonal
+    second: int  # of the second stage, on couples
+    couples: int
     batch: int
     learning_rate: float
     seed: int
@@ -54,10 +59,17 @@ class Plan:
         return float((12 if self.heads else 4) * self.width**2 * self.layers)
 
     @property
-    def recipe(self) -> Recipe:
+    def first(self) -> Recipe:
+        return self._recipe(self.iterations, self.batch)
+
+    @property
+    def coupling(self) -> Coupling:
+        return Coupling(self.couples, COUPLE_STEPS, self._recipe(self.second, 2 * self.batch))
+
+    def _recipe(self, iterations: int, batch: int) -> Recipe:
         return Recipe(
-            self.iterations,
-            self.batch,
+            iterations,
+            batch,
             self.learning_rate,
             weight_decay=0.01,
             average=0.999,
@@ -83,7 +95,7 @@ class Plan:
             Soft(data, CLAMPED),
             TauUniform(codec.vocabulary),
             lambda: self.kernel(codec),
-            flow_map_objective(),
+            PosteriorRegression(),
         )
 
     def describe(self) -> Json:
@@ -114,23 +126,46 @@ def choose(codec: Codec, device: str, size: float | None, seed: int, batch: int 
         heads = network.position.shape[1] // 32
         sizes = (32 * heads, len(network.layers), heads)
     rate = 1e-3 if size < 5e6 else 6e-4
-    return Plan(1, batch or (512 if gpu else 256), rate, seed, gpu, *sizes)
+    return Plan(1, 1, 1, batch or (512 if gpu else 256), rate, seed, gpu, *sizes)
+
+
+def of_iterations(plan: Plan, iterations: int) -> Plan:
+    """The plan with so many steps, half of them in each stage."""
+    if iterations < 2:
+        raise InputError(f"--iterations: at least 2, got {iterations}")
+    second = iterations // 2
+    couples = min(MOST_COUPLES, second * plan.batch)
+    return replace(plan, iterations=iterations - second, second=second, couples=couples)
 
 
 def fitted(plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float) -> Plan:
-    """The plan with as many iterations as the minutes allow, by timing both phases."""
+    """The plan with as many steps and couples as the minutes allow, after timing each."""
     if not minutes > 0:
         raise InputError(f"--minutes: must be more than 0, got {minutes:g}")
     started = time.monotonic()
-    plan = replace(plan, iterations=1000, compiled=minutes >= WORTH_COMPILING)
-    trainer = Trainer(plan.problem(codec, data), replace(plan.recipe, block=20), [0], device)
-    step = 0.0
-    for share, begin in ((DIAGONAL, 0.0), (1 - DIAGONAL, 0.9)):
-        trainer.iteration = int(begin * plan.iterations)
-        blocks = trainer.blocks()
-        next(blocks)  # prepares the code
-        before = time.monotonic()
-        next(blocks)
-        step += share * (time.monotonic() - before) / 20
+    trial = replace(
+        plan, iterations=1000, second=1000, couples=TRIED, compiled=minutes >= WORTH_COMPILING
+    )
+    first = trial.problem(codec, data)
+    trainer = Trainer(first, replace(trial.first, block=20), [0], device)
+    step = _pace(trainer)
+    before = time.monotonic()
+    problem = trial.coupling.problem(first, trainer.kernels()[0], 0)
+    couple = (time.monotonic() - before) / TRIED
+    second_step = _pace(Trainer(problem, replace(trial.coupling.recipe, block=20), [0], device))
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
-    return replace(plan, iterations=max(100, int(left / step)))
+    return replace(
+        trial,
+        iterations=max(100, int(SHARES[0] * left / step)),
+        couples=max(1000, min(MOST_COUPLES, int(SHARES[1] * left / couple))),
+        second=max(100, int(SHARES[2] * left / second_step)),
+    )
+
+
+def _pace(trainer: Trainer) -> float:
+    """Seconds a step takes, once its code is prepared."""
+    blocks = trainer.blocks()
+    next(blocks)
+    before = time.monotonic()
+    next(blocks)
+    return (time.monotonic() - before) / trainer.recipe.block

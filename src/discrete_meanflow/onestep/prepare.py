@@ -12,7 +12,7 @@ from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.plan import Plan, choose, fitted
+from discrete_meanflow.onestep.plan import choose, fitted, of_iterations
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -48,9 +48,7 @@ def prepare(
     plan = choose(codec, device, size, seed, batch)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
-        if iterations < 1:
-            raise InputError(f"--iterations: at least 1, got {iterations}")
-        plan = Plan(**{**plan.describe(), "iterations": iterations})
+        plan = of_iterations(plan, iterations)
     else:
         plan = fitted(plan, codec, data, device, 10.0 if minutes is None else minutes)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)

@@ -1,21 +1,22 @@
 """Train the run in a folder, from its checkpoint if there is one."""
 
+import copy
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.signals import stop_signals
-from discrete_meanflow.training import Trainer, checkpoint
+from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
 
-SAVE_EVERY = 20.0  # seconds between checkpoints
 EXPLODED = 100.0  # times the first loss
 
 
@@ -32,45 +33,77 @@ class News:
 
 
 def train(folder: Path, device: str, watch: Callable[[News], None]) -> None:
-    """To the end, then write the weights. A run that is trained already is left as it is."""
+    """Both stages to the end, then write the weights. A trained run is left as it is."""
     if (folder / "weights.safetensors").exists():
         return
     config = run.read_config(folder)
     codec, plan = config.codec, config.plan
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
-    trainer = Trainer(plan.problem(codec, data), plan.recipe, [plan.seed], device)
-    settings, saved = config.describe(), folder / "checkpoint.safetensors"
-    first: float | None = None
-    if saved.exists():
-        first = checkpoint.load(saved, trainer, settings)
-    log, last = Log(folder, trainer.iteration), time.monotonic()
+    problem = plan.problem(codec, data)
     with stop_signals() as stopped:
-        for record in trainer.blocks():
+        stages = Stages(folder, config, device, watch, stopped)
+        kernel = stages.train(problem, plan.first, "checkpoint-1.safetensors", None)
+        problem = plan.coupling.problem(problem, kernel, plan.seed)
+        recipe = plan.coupling.recipe
+        kernel = stages.train(problem, recipe, "checkpoint-2.safetensors", kernel)
+    run.write_weights(folder, kernel)
+
+
+class Stages:
+    """The stages of a run, one after the other: steps and seconds add up."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: run.Config,
+        device: str,
+        watch: Callable[[News], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.folder, self.config, self.device = folder, config, device
+        self.watch, self.stopped = watch, stopped
+        self.done, self.seconds = 0, 0.0  # in the stages before
+
+    def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
+        plan, saved = self.config.plan, self.folder / name
+        given = None if start is None else [start]
+        trainer = Trainer(problem, recipe, [plan.seed], self.device, given)
+        log = Log(self.folder, self.done + _iteration_in(saved))
+
+        def on_block(record: BlockRecord, history: Any) -> None:
             loss = record.loss[0]
-            first = loss if first is None else first
+            first = history.setdefault("first loss", loss)
             if loss > EXPLODED * first:
                 raise InputError(
                     f"the loss went from {first:.3g} to {loss:.3g} at step {record.iteration}: "
                     f"training has come apart; {saved} is as it was before. Try a smaller --size"
                 )
-            positions = record.iteration * plan.batch * codec.length
+            seconds = self.seconds + record.seconds
+            positions = record.iteration * recipe.batch * self.config.codec.length
             news = News(
-                record.iteration,
-                plan.iterations,
+                self.done + record.iteration,
+                plan.iterations + plan.second,
                 loss,
-                record.seconds,
+                seconds,
                 positions / max(record.seconds, 1e-9),
                 lambda: trainer.kernels()[0],
             )
             log.add(news)
-            watch(news)
-            ended = record.iteration == plan.iterations
-            if ended or stopped() or time.monotonic() - last > SAVE_EVERY:
-                checkpoint.save(saved, trainer, settings, first)
-                last = time.monotonic()
-            if stopped() and not ended:
-                raise Interrupted
-    run.write_weights(folder, trainer.kernels()[0])
+            self.watch(news)
+
+        train_session(trainer, saved, self.config.describe(), {}, on_block, self.stopped)
+        self.done += recipe.iterations
+        self.seconds += trainer.seconds
+        return copy.deepcopy(trainer.kernels()[0])
+
+
+def _iteration_in(saved: Path) -> int:
+    """The step a checkpoint was written at; 0 if there is none that can be read."""
+    try:
+        with safe_open(saved, framework="pt") as file:
+            return int(json.loads((file.metadata() or {})["note"])["iteration"])
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 class Log:

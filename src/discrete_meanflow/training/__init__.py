@@ -4,6 +4,7 @@ from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.coupling import Coupling
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
+from discrete_meanflow.training.session import train_session
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "flow_map_objective",
     "sequence_problem",
     "train",
+    "train_session",
 ]

@@ -7,7 +7,7 @@ import torch
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.objective import Composition, OnCouples, PosteriorRegression, Weighted
+from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training.problem import Problem, Recipe
@@ -28,12 +28,11 @@ class Coupling:
             raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
 
     def problem(self, first: Problem, kernel: Kernel, seed: int) -> Problem:
-        """The kernel's own task, and its couples beside it."""
+        """The diagonal as before, and the couples beside it."""
         if not isinstance(first.process, Soft):
             raise InputError("coupling: is for soft states")
         process = self.couples(first.process, kernel, seed)
-        kept = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
-        return replace(first, process=process, objective=OnCouples(kept))
+        return replace(first, process=process, objective=OnCouples(PosteriorRegression()))
 
     @torch.no_grad()
     def couples(self, process: Soft, kernel: Kernel, seed: int) -> Coupled:

@@ -1,0 +1,39 @@
+"""A training that survives being stopped."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from discrete_meanflow.errors import Interrupted
+from discrete_meanflow.training import checkpoint
+from discrete_meanflow.training.trainer import BlockRecord, Trainer
+
+SAVE_EVERY = 20.0  # seconds between checkpoints
+
+
+def train_session(
+    trainer: Trainer,
+    saved: Path,
+    settings: dict[str, Any],
+    history: Any,
+    on_block: Callable[[BlockRecord, Any], None],
+    stopped: Callable[[], bool],
+) -> Any:
+    """Train to the end, from the checkpoint ``saved`` if there is one; returns the history.
+
+    ``on_block(record, history)`` may add to the history, which is saved along. When asked to
+    stop, all is saved first.
+    """
+    if saved.exists():
+        history = checkpoint.load(saved, trainer, settings)
+    last = time.monotonic()
+    for record in trainer.blocks():
+        on_block(record, history)
+        ended = record.iteration == trainer.recipe.iterations
+        if ended or stopped() or time.monotonic() - last > SAVE_EVERY:
+            checkpoint.save(saved, trainer, settings, history)
+            last = time.monotonic()
+        if stopped() and not ended:
+            raise Interrupted
+    return history
