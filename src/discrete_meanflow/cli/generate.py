@@ -55,30 +55,39 @@ class Train:
 
         from discrete_meanflow.onestep.model import find_device
         from discrete_meanflow.onestep.train import train
+        from discrete_meanflow.training import Processes
 
-        if (self.file is None) == (self.resume is None):
-            raise InputError("train: give a FILE, or --resume RUN")
-        console, device = Console(), find_device(self.device)
-        folder = self.resume or self._prepared(console, device)
+        if self.file is not None and self.resume is not None:
+            raise InputError("train: a FILE or --resume RUN, not both")
+        processes = Processes.here(find_device(self.device))
+        console = Console(quiet=not processes.first)
+        folder = self.resume or self.out or Path("runs") / self._file.name.split(".")[0]
+        with processes.first_before_others() as first:
+            if first and self.resume is None:
+                self._prepare(folder, console, processes.device)
         with _bar(console, folder) as show:
-            train(folder, device, show)
+            train(folder, processes, show)
         console.print(f"trained: {folder}; now dmf sample {folder} -n 10", highlight=False)
 
-    def _prepared(self, console: "Console", device: str) -> Path:
+    @property
+    def _file(self) -> Path:
+        if self.file is None:
+            raise InputError("train: give a FILE, or --resume RUN")
+        if not self.file.exists():
+            raise InputError(f"{self.file} does not exist")
+        return self.file
+
+    def _prepare(self, folder: Path, console: "Console", device: str) -> None:
         from discrete_meanflow.data.kind import Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.prepare import prepare
 
-        assert self.file is not None
-        if not self.file.exists():
-            raise InputError(f"{self.file} does not exist")
-        kind = detect(self.file) if self.kind == "auto" else find_kind(self.kind)
+        kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if isinstance(kind, Windows):
             kind = Windows(self.length)
-        folder = self.out or Path("runs") / self.file.name.split(".")[0]
         if (folder / "config.json").exists():
             raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
-        dataset = kind.read(self.file)
+        dataset = kind.read(self._file)
         console.print(f"{self.file}: {kind.name}; looking for the pace of this machine ...")
         card = prepare(
             folder, kind, dataset, device, minutes=self.minutes, iterations=self.iterations,
@@ -92,7 +101,6 @@ class Train:
             f"{plan.batch}, then {plan.second:,} with {plan.couples:,} couples; on {device}",
             highlight=False,
         )
-        return folder
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,11 @@ class Export:
     """File to write."""
 
     def __call__(self) -> None:
-        raise InputError("export: not there yet")
+        from discrete_meanflow.onestep import OneStepModel
+        from discrete_meanflow.onestep.export import export
+
+        difference = export(OneStepModel.load(self.run, "cpu"), self.onnx)
+        print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
 
 
 def _short(value: Any) -> str:

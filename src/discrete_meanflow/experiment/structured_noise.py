@@ -22,7 +22,7 @@ from discrete_meanflow.training import Problem, Recipe
 
 V, D = 5, 3  # 125 sequences: everything is enumerated
 GRID = 11
-ITERATIONS = 8_000
+ITERATIONS = 4_000
 NOISES = {"ordinal": chains.birth_death, "ring": chains.ring}
 TIMES = Mixed(0.75, UniformGap(0.02), 0.0)  # the same for all objectives
 IDENTITY = "KR, KL form"  # the identity's objective that is asked to win
@@ -47,7 +47,7 @@ def exact_kernel(process: SequenceProcess) -> BridgeKernel:
 
 class StructuredNoise(Experiment):
     name = "structured-noise"
-    title = "Ordinal and circular noise, kernels through the bridge: 8,000 steps each"
+    title = "Ordinal and circular noise, kernels through the bridge: 4,000 steps each"
     where = "beyond the paper"
     promises = (
         "the identity in KL form has the lowest error over a grid of (r, t), and in its middle",

@@ -1,12 +1,12 @@
 """The run folder: all of a run in JSON and safetensors, so that it can be moved and read back.
 
-config.json             kind of data, codec, plan
-data.json               what was understood of the data
-environment.json        versions and machine
-train.safetensors       tokens, and held_out.safetensors those kept apart
-metrics.jsonl           a line per block of training; tensorboard/ has the same
-checkpoint.safetensors  all state of the training loop
-weights.safetensors     the trained kernel
+- ``config.json``: kind of data, codec, plan
+- ``data.json``: what was understood of the data
+- ``environment.json``: versions and machine
+- ``train.safetensors``, ``held_out.safetensors``: tokens
+- ``metrics.jsonl``: a line per block of training; ``tensorboard/`` has the same
+- ``checkpoint-1.safetensors``, ``checkpoint-2.safetensors``: all state of each stage's loop
+- ``weights.safetensors``: the trained kernel
 """
 
 import datetime

@@ -17,6 +17,7 @@ from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.process import Soft
 from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.training import Processes
 from discrete_meanflow.types import State
 
 LOT = 4096  # records generated at once
@@ -56,7 +57,7 @@ class OneStepModel:
             folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
             seed=seed, held_out=held_out,
         )  # fmt: skip
-        train(folder, where, watch)
+        train(folder, Processes(device=where), watch)
         return cls.load(folder, device)
 
     @classmethod

@@ -15,7 +15,14 @@ from discrete_meanflow.files import write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.signals import stop_signals
-from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
+from discrete_meanflow.training import (
+    BlockRecord,
+    Problem,
+    Processes,
+    Recipe,
+    Trainer,
+    train_session,
+)
 
 EXPLODED = 100.0  # times the first loss
 
@@ -32,7 +39,7 @@ class News:
     kernel: Callable[[], Kernel]  # as it is now
 
 
-def train(folder: Path, device: str, watch: Callable[[News], None]) -> None:
+def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> None:
     """Both stages to the end, then write the weights. A trained run is left as it is."""
     if (folder / "weights.safetensors").exists():
         return
@@ -41,12 +48,14 @@ def train(folder: Path, device: str, watch: Callable[[News], None]) -> None:
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
     problem = plan.problem(codec, data)
     with stop_signals() as stopped:
-        stages = Stages(folder, config, device, watch, stopped)
+        stages = Stages(folder, config, processes, watch, stopped)
         kernel = stages.train(problem, plan.first, "checkpoint-1.safetensors", None)
         problem = plan.coupling.problem(problem, kernel, plan.seed)
         recipe = plan.coupling.recipe
         kernel = stages.train(problem, recipe, "checkpoint-2.safetensors", kernel)
-    run.write_weights(folder, kernel)
+    with processes.first_before_others() as first:
+        if first:
+            run.write_weights(folder, kernel)
 
 
 class Stages:
@@ -56,19 +65,20 @@ class Stages:
         self,
         folder: Path,
         config: run.Config,
-        device: str,
+        processes: Processes,
         watch: Callable[[News], None],
         stopped: Callable[[], bool],
     ) -> None:
-        self.folder, self.config, self.device = folder, config, device
+        self.folder, self.config, self.processes = folder, config, processes
         self.watch, self.stopped = watch, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
 
     def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
         plan, saved = self.config.plan, self.folder / name
         given = None if start is None else [start]
-        trainer = Trainer(problem, recipe, [plan.seed], self.device, given)
-        log = Log(self.folder, self.done + _iteration_in(saved))
+        here = self.processes
+        trainer = Trainer(problem, recipe, [plan.seed], here.device, given, here)
+        log = Log(self.folder, self.done + _iteration_in(saved)) if here.first else None
 
         def on_block(record: BlockRecord, history: Any) -> None:
             loss = record.loss[0]
@@ -88,8 +98,9 @@ class Stages:
                 positions / max(record.seconds, 1e-9),
                 lambda: trainer.kernels()[0],
             )
-            log.add(news)
-            self.watch(news)
+            if log is not None:
+                log.add(news)
+                self.watch(news)
 
         train_session(trainer, saved, self.config.describe(), {}, on_block, self.stopped)
         self.done += recipe.iterations

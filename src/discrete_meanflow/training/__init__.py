@@ -3,6 +3,7 @@
 from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.coupling import Coupling
 from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.training.processes import Processes
 from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
 from discrete_meanflow.training.session import train_session
 from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
@@ -11,6 +12,7 @@ __all__ = [
     "BlockRecord",
     "Coupling",
     "Problem",
+    "Processes",
     "Recipe",
     "Trainer",
     "chain_problem",

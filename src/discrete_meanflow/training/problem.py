@@ -103,11 +103,14 @@ class Recipe:
     tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
     bf16: bool = False  # networks in bfloat16, but for derivatives; weights stay in float32
     block: int = 100  # steps between records; paths are drawn a block at a time
+    accumulate: int = 1  # pieces that a batch is worked through in, one after the other
     compiled: bool | None = None  # the step; None: if the run is long enough to win the time back
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.batch < 1 or self.block < 1:
-            raise InputError("recipe: iterations, batch and block must be at least 1")
+        if min(self.iterations, self.batch, self.block, self.accumulate) < 1:
+            raise InputError("recipe: iterations, batch, block and accumulate must be at least 1")
+        if self.batch % self.accumulate:
+            raise InputError(f"recipe: {self.accumulate} pieces do not divide {self.batch}")
         if not self.learning_rate > 0 or not self.clip > 0 or self.weight_decay < 0:
             raise InputError("recipe: learning rate and clip must be > 0, weight decay >= 0")
         if not 0 <= self.average < 1:
@@ -125,7 +128,8 @@ class Recipe:
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
         # Records made before there was one say nothing of it.
-        for later in ("average", "bf16", "compiled"):
-            if not words[later]:
-                del words[later]
+        before = {"average": 0.0, "bf16": False, "compiled": None, "accumulate": 1}
+        for name, value in before.items():
+            if words[name] == value:
+                del words[name]
         return words

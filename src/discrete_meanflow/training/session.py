@@ -23,17 +23,19 @@ def train_session(
     """Train to the end, from the checkpoint ``saved`` if there is one; returns the history.
 
     ``on_block(record, history)`` may add to the history, which is saved along. When asked to
-    stop, all is saved first.
+    stop, all is saved first. Of several processes the first writes, and all stop together.
     """
+    processes = trainer.processes
     if saved.exists():
         history = checkpoint.load(saved, trainer, settings)
     last = time.monotonic()
     for record in trainer.blocks():
         on_block(record, history)
         ended = record.iteration == trainer.recipe.iterations
-        if ended or stopped() or time.monotonic() - last > SAVE_EVERY:
+        stop = processes.any(stopped())
+        if processes.first and (ended or stop or time.monotonic() - last > SAVE_EVERY):
             checkpoint.save(saved, trainer, settings, history)
             last = time.monotonic()
-        if stopped() and not ended:
+        if stop and not ended:
             raise Interrupted
     return history

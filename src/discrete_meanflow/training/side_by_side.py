@@ -68,14 +68,10 @@ class SideBySide:
                     "or a parameter that is trained"
                 )
 
-    def clipped_gradient(
-        self,
-        parameters: dict[str, Tensor],
-        average: dict[str, Tensor],
-        path: PathSample,
-        clip: float,
+    def gradient(
+        self, parameters: dict[str, Tensor], average: dict[str, Tensor], path: PathSample
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Losses ``(seeds,)`` and gradients, each seed's scaled to norm at most ``clip``.
+        """Losses ``(seeds,)`` and their gradients.
 
         A pure function of tensors, made to be traced. ``average`` are the teacher's parameters,
         empty if there is none.
@@ -95,12 +91,18 @@ class SideBySide:
             else:
                 losses = vmap(loss)(leaves, average, path)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
-        norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients]).norm(dim=0)
-        scale = (clip / (norms + 1e-6)).clamp(max=1)
-        # Contiguous, because the fused AdamW walks parameter and gradient memory in step and
-        # would silently pair the wrong entries of a transposed gradient.
-        scaled = [(g * expand_like(scale, g)).contiguous() for g in gradients]
-        return losses.detach(), dict(zip(leaves, scaled, strict=True))
+        return losses.detach(), dict(zip(leaves, gradients, strict=True))
+
+    def clipped_gradient(
+        self,
+        parameters: dict[str, Tensor],
+        average: dict[str, Tensor],
+        path: PathSample,
+        clip: float,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Losses and gradients, each seed's scaled to norm at most ``clip``."""
+        losses, gradients = self.gradient(parameters, average, path)
+        return losses, clipped(gradients, clip)
 
     @torch.no_grad()
     def members(self, parameters: dict[str, Tensor]) -> list[Kernel]:
@@ -125,3 +127,12 @@ class SideBySide:
                 if name not in given or given[name].shape != stacked[i].shape:
                     raise InputError(f"trainer: the kernel to start from has another {name}")
                 stacked[i].copy_(given[name])
+
+
+def clipped(gradients: dict[str, Tensor], clip: float) -> dict[str, Tensor]:
+    """Gradients scaled, seed by seed, to norm at most ``clip``."""
+    norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
+    scale = (clip / (norms + 1e-6)).clamp(max=1)
+    # Contiguous, because the fused AdamW walks parameter and gradient memory in step and
+    # would silently pair the wrong entries of a transposed gradient.
+    return {name: (g * expand_like(scale, g)).contiguous() for name, g in gradients.items()}

@@ -14,7 +14,8 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training.problem import Problem, Recipe
-from discrete_meanflow.training.side_by_side import SideBySide
+from discrete_meanflow.training.processes import Processes
+from discrete_meanflow.training.side_by_side import SideBySide, clipped
 from discrete_meanflow.training.trace import (
     COMPILE_FROM,
     LONG_GRAPH,
@@ -56,11 +57,16 @@ class Trainer:
         seeds: Sequence[int],
         device: torch.device | str = "cpu",
         start: Sequence[Kernel] | None = None,
+        processes: Processes | None = None,
     ) -> None:
-        """start: kernels trained before, one per seed, whose parameters are taken over."""
+        """start: kernels trained before, one per seed, whose parameters are taken over.
+        processes: those among which each batch is shared; by default this one alone."""
         if not seeds or len(set(seeds)) != len(seeds):
             raise InputError(f"trainer: needs distinct seeds, got {list(seeds)}")
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
+        self.processes = processes or Processes()
+        if self.shared:
+            self.processes.check(recipe.batch // recipe.accumulate)
         self.device = torch.device(device)
         problem.process.to(self.device)
         self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0, recipe.bf16)
@@ -114,7 +120,32 @@ class Trainer:
         """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
         shape = (steps, self.recipe.batch)
         drawn = [self.problem.paths(shape, g) for g in self.generators]
-        return PathSample(*(torch.stack(parts, 1) for parts in zip(*drawn, strict=True)))
+        whole = (torch.stack(parts, 1) for parts in zip(*drawn, strict=True))
+        return PathSample(*(self.processes.share(part, 2) for part in whole))
+
+    @property
+    def shared(self) -> bool:
+        """Whether a step's gradient comes in pieces: from processes, or one after the other."""
+        return self.processes.count > 1 or self.recipe.accumulate > 1
+
+    def _gathered(self, step: Gradient) -> Gradient:
+        """The clipped mean of the gradients of all pieces of a batch."""
+        pieces, processes, clip = self.recipe.accumulate, self.processes, self.recipe.clip
+
+        def gradient(
+            parameters: Stacked, average: Stacked, path: PathSample
+        ) -> tuple[Tensor, Stacked]:
+            found = [
+                step(parameters, average, PathSample(*(a[:, i::pieces] for a in path)))
+                for i in range(pieces)
+            ]
+            losses, gradients = tree_map(lambda *parts: sum(parts) / pieces, *found)
+            if processes.count > 1:
+                losses, *means = processes.mean([losses, *gradients.values()])
+                gradients = dict(zip(gradients, means, strict=True))
+            return losses, clipped(gradients, clip)
+
+        return gradient
 
     def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
         with EXCLUSIVE, _tf32(self.recipe.tf32):
@@ -127,14 +158,19 @@ class Trainer:
         def gradient(
             parameters: Stacked, average: Stacked, path: PathSample
         ) -> tuple[Tensor, Stacked]:
+            if self.shared:
+                return self.stack.gradient(parameters, average, path)
             return self.stack.clipped_gradient(parameters, average, path, clip)
 
         first = _at(paths, 0)
+        if self.shared:
+            first = PathSample(*(a[:, :: self.recipe.accumulate] for a in first))
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
         long = self.recipe.iterations >= COMPILE_FROM
         compile = long if self.recipe.compiled is None else self.recipe.compiled
         if self.device.type == "cpu" and not compile and self.recipe.iterations < TRACE_FROM:
-            return self._stepwise(_one_by_one(gradient, len(self.seeds)) if in_turn else gradient)
+            plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
+            return self._stepwise(self._gathered(plain) if self.shared else plain)
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.average, first))
         graph = trace(gradient, *example)
@@ -145,6 +181,8 @@ class Trainer:
         step: Gradient = compiled(graph) if worth_it else graph
         if in_turn:
             step = _one_by_one(step, len(self.seeds))
+        if self.shared:
+            return self._stepwise(self._gathered(step))
         if self.device.type == "cuda":
             return CapturedBlock(self, step, paths, rates)
         return self._stepwise(step)

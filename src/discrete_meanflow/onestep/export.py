@@ -1,0 +1,74 @@
+"""The generator as one ONNX graph: noise and what is known in, probabilities out."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.onestep.model import OneStepModel
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Probs, State
+
+NEEDED = "export needs onnx, onnxscript and onnxruntime: pip install 'discrete-meanflow[onnx]'"
+CLOSE = 1e-4  # largest difference between the graph and PyTorch
+
+
+class Step(nn.Module):
+    """``(noise, tokens, held) -> X_{0,1}``: one forward pass, held positions as they are."""
+
+    def __init__(self, kernel: Kernel, vocabulary: int) -> None:
+        super().__init__()
+        self.kernel, self.vocabulary = kernel, vocabulary
+
+    def forward(self, noise: Tensor, tokens: State, held: Tensor) -> Probs:
+        """``(n, D, V), (n, D), (n, D) -> (n, D, V)``."""
+        known = delta(tokens, self.vocabulary, noise.dtype)
+        x = torch.where(held[..., None], known, noise)
+        r = held.to(noise.dtype)
+        return self.kernel.probs(x, r, torch.ones_like(r))
+
+
+def export(model: OneStepModel, path: Path) -> float:
+    """Write the graph, run it, and return its largest difference from PyTorch."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise InputError(NEEDED) from None
+    codec = model.config.codec
+    step = Step(model.kernel.cpu().float(), codec.vocabulary).eval()
+    example = _example(codec.vocabulary, codec.length, 2)
+    batch = torch.export.Dim("batch")
+    program = torch.onnx.export(
+        step,
+        example,
+        input_names=["noise", "tokens", "held"],
+        output_names=["probabilities"],
+        dynamic_shapes=({0: batch}, {0: batch}, {0: batch}),
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    program.save(str(path))
+    given = _example(codec.vocabulary, codec.length, 5)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
+    found = torch.from_numpy(session.run(None, feed)[0])
+    with torch.no_grad():
+        difference = (found - step(*given)).abs().max().item()
+    if not difference < CLOSE:
+        raise InputError(f"the graph differs from PyTorch by {difference:.2g}; {path} is no good")
+    return difference
+
+
+def _example(vocabulary: int, length: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs of which the first position is held in every second record."""
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randn(n, length, vocabulary, generator=g)
+    tokens = torch.randint(vocabulary, (n, length), generator=g)
+    held = (torch.arange(length) == 0) & (torch.arange(n) % 2 == 0)[:, None]
+    return noise, tokens, held

@@ -1,0 +1,84 @@
+"""Laws of training in several processes: as one, with the same data."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from discrete_meanflow.data import BigramChain
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.objective import ResidualKL
+from discrete_meanflow.process import Soft
+from discrete_meanflow.training import Processes, Recipe, Trainer, sequence_problem
+
+LAW = BigramChain.dirichlet(3, 4, 1.0)
+SCRIPT = textwrap.dedent("""
+    import os, sys, torch
+    from discrete_meanflow.training import Processes, Recipe, Trainer
+    sys.path.insert(0, sys.argv[2])
+    from laws.test_processes import problem, RECIPE
+    torch.set_num_threads(1)
+    processes = Processes.here("cpu")
+    trainer = Trainer(problem(sys.argv[3]), RECIPE, [0], processes=processes)
+    losses = [record.loss for record in trainer.blocks()]
+    torch.save((losses, trainer.parameters), f"{sys.argv[1]}/{processes.rank}.pt")
+    torch.distributed.destroy_process_group()
+""")
+RECIPE = Recipe(6, batch=16, learning_rate=1e-3, average=0.9, block=3)
+
+
+def problem(name):
+    if name == "soft":
+        return sequence_problem(LAW, process=Soft)
+    return sequence_problem(LAW, objective=ResidualKL())  # takes a derivative in forward mode
+
+
+def alone(name, recipe=RECIPE):
+    trainer = Trainer(problem(name), recipe, [0])
+    return [record.loss for record in trainer.blocks()], trainer.parameters
+
+
+def gap(a, b):
+    return max((a[name] - b[name]).abs().max().item() for name in a)
+
+
+@pytest.mark.parametrize("name", ["soft", "residual"])
+def test_two_processes_are_one(name, tmp_path):
+    """The ranks agree bit for bit, and both with one process that has the whole batch."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+             "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
+             str(script), str(tmp_path), "tests", name]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (losses, first), (others, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    assert losses == others
+    assert all(torch.equal(first[n], second[n]) for n in first)
+    one, parameters = alone(name)
+    assert torch.allclose(torch.tensor(losses), torch.tensor(one), rtol=1e-4)
+    # AdamW's first steps follow the sign of tiny gradients: rounding shows, and no more.
+    assert gap(first, parameters) < 0.3 * RECIPE.iterations * RECIPE.learning_rate
+
+
+@pytest.mark.parametrize("name", ["soft", "residual"])
+def test_a_batch_in_pieces_is_the_batch(name):
+    losses, parameters = alone(name)
+    pieces, others = alone(name, Recipe(**{**RECIPE.__dict__, "accumulate": 4}))
+    assert torch.allclose(torch.tensor(losses), torch.tensor(pieces), rtol=1e-4)
+    assert gap(parameters, others) < 0.3 * RECIPE.iterations * RECIPE.learning_rate
+
+
+def test_shares_keep_the_halves_of_a_batch():
+    batch = torch.arange(8)[None]
+    shares = [Processes(2, rank).share(batch, 1)[0].tolist() for rank in (0, 1)]
+    assert shares == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+def test_what_cannot_be_shared_is_refused():
+    with pytest.raises(InputError, match="cannot be shared by 3 processes: take a multiple of 6"):
+        Trainer(problem("soft"), RECIPE, [0], processes=Processes(3, 0))
+    with pytest.raises(InputError, match="3 pieces do not divide 16"):
+        Recipe(1, batch=16, accumulate=3)
