@@ -122,6 +122,7 @@ _HOMES = {
         "sequence_problem",
         "train",
     ),
+    "onestep": ("OneStepModel",),
     "errors": ("InputError",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,5 +1,6 @@
 """The generator as one ONNX graph: noise and what is known in, probabilities out."""
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -42,15 +43,17 @@ def export(model: OneStepModel, path: Path) -> float:
     step = Step(model.kernel.cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
-    program = torch.onnx.export(
-        step,
-        example,
-        input_names=["noise", "tokens", "held"],
-        output_names=["probabilities"],
-        dynamic_shapes=({0: batch}, {0: batch}, {0: batch}),
-        dynamo=True,
-        verbose=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        program = torch.onnx.export(
+            step,
+            example,
+            input_names=["noise", "tokens", "held"],
+            output_names=["probabilities"],
+            dynamic_shapes=({0: batch}, {0: batch}, {0: batch}),
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     program.save(str(path))
     given = _example(codec.vocabulary, codec.length, 5)

@@ -1,0 +1,346 @@
+"""From a file to a one-step generator and back to a file of the same kind."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.codec import Arrays, Columns, Strings
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.evaluate import evaluate
+from discrete_meanflow.onestep.export import export
+from discrete_meanflow.onestep.prepare import dataset_of
+from test_cli import in_process
+
+WORDS = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in ("", "i", "jk")]
+ROWS = [[a, b, "same"] for a in ("red", "blue", "grey") for b in ("x", "y")] * 6
+
+
+def write(folder, kind):
+    """A small file of each kind."""
+    if kind == "array":
+        path = folder / "data.npy"
+        numpy.save(path, numpy.random.default_rng(0).integers(0, 3, (60, 2, 3)))
+        return path
+    text = {
+        "lines": ("data.txt", "\n".join(WORDS)),
+        "windows": ("long.txt", "it was a dark and stormy night.\n\n" * 40),
+        "smiles": (
+            "data.smi",
+            "smiles\n" + "\n".join("C" * n + "O" * (n % 3) for n in range(1, 40)),
+        ),
+        "fasta": ("data.fasta.gz", "".join(f">{i}\n{w}\n" for i, w in enumerate(WORDS))),
+        "table": ("data.csv", "colour,letter,k\n" + "\n".join(",".join(r) for r in ROWS)),
+    }
+    name, content = text[kind]
+    path = folder / name
+    content = content.encode()
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A tiny trained run of each kind, by the command line."""
+    folder = tmp_path_factory.mktemp("runs")
+    for kind in kinds.KINDS:
+        (folder / "files").mkdir(exist_ok=True)
+        path = write(folder / "files", kind)
+        words = ["train", path, "--out", folder / kind, "--iterations", 20, "--size", 1e4,
+                 "--batch", 16, "--device", "cpu", "--length", 16]  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["dmf", *map(str, words)])
+            from discrete_meanflow.cli import main
+
+            with pytest.raises(SystemExit) as ended:
+                main()
+        assert not ended.value.code
+    return folder
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_files_are_told_and_read(kind, tmp_path):
+    path = write(tmp_path, kind)
+    assert type(kinds.detect(path)) is kinds.KINDS[kind]
+    dataset = kinds.detect(path).read(path)
+    tokens = dataset.codec.encode(dataset.records)
+    assert int(tokens.max()) < dataset.codec.vocabulary
+    again = dataset.codec.decode(tokens)
+    assert numpy.array_equal(again, dataset.records)
+    assert type(dataset.codec).made_from(dataset.codec.describe()) == dataset.codec
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_samples_are_a_file_of_the_same_kind(kind, trained, tmp_path, monkeypatch, capsys):
+    suffix = {"table": ".csv", "array": ".npy", "fasta": ".fasta.gz", "smiles": ".smi"}
+    out = tmp_path / f"out{suffix.get(kind, '.txt')}"
+    words = ("sample", trained / kind, "-n", 7, "--seed", 1, "--out", out)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    first = out.read_bytes()
+    in_process(monkeypatch, capsys, *words)
+    assert out.read_bytes() == first  # the same seed
+    if kind == "array":
+        assert numpy.load(out).shape == (7, 2, 3)
+    elif kind == "table":
+        names, rows = kinds.read.table(out)
+        assert names == ["colour", "letter", "k"]
+        assert len(rows) == 7
+        assert {row[2] for row in rows} == {"same"}  # a column of one level
+    elif kind == "fasta":
+        assert len(kinds.read.fasta(out)) == 7
+    elif kind == "lines":
+        assert out.read_text().count("\n") == 7
+
+
+def test_what_is_clamped_stays(trained):
+    names = OneStepModel.load(trained / "lines", "cpu")
+    assert all(name.startswith("ae") for name in names.sample(20, clamp="ae??"))
+    assert all(name[1] == "h" for name in names.sample(20, clamp="?h", steps=3))
+    rows = OneStepModel.load(trained / "table", "cpu").sample(20, clamp="colour=blue,letter=y")
+    assert all(row[:2] == ["blue", "y"] for row in rows)
+    arrays = OneStepModel.load(trained / "array", "cpu").sample(20, clamp="?,2")
+    assert bool((arrays[:, 0, 1] == 2).all())
+    escaped = Strings.of(["a?b\\", "??aa"])
+    tokens, held = escaped.clamp("\\??\\\\")
+    assert held.tolist() == [True, False, True, False]
+    assert [escaped.alphabet.symbols[i] for i in tokens[held]] == ["?", "\\"]
+
+
+def test_a_million_samples_take_no_more_memory_than_a_lot(trained):
+    lots = OneStepModel.load(trained / "lines", "cpu").tokens(10**6, seed=0)
+    assert next(lots).shape == (4096, 4)
+
+
+def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
+    code, _, err = in_process(monkeypatch, capsys, "evaluate", trained / "table")
+    assert code == 2
+    assert "too few" in err
+
+
+def test_evaluation_tells_copies_from_the_new(tmp_path):
+    words = [f"{a}{b}{c}{d}" for a in "abc" for b in "def" for c in "ghi" for d in "jklm"]
+    model = OneStepModel.fit(
+        words, iterations=40, size=1e4, out=tmp_path / "run", held_out=40, device="cpu"
+    )
+    found = evaluate(model, 20)
+    assert (found["records"], set(found["scores"])) == (
+        20, {"held out", "1 step", "2 steps", "4 steps", "8 steps", "16 steps"},
+    )  # fmt: skip
+    real = found["scores"]["held out"]
+    assert real["copies"] == 0
+    assert real["unique"] == real["well-formed"] == 1
+    assert 0 <= real["AUC"] <= 1
+    assert 0 < real["nearest"] < 1
+
+
+def test_the_five_lines_of_the_readme(tmp_path):
+    gen = OneStepModel.fit(WORDS, iterations=30, size=1e4, device="cpu")
+    assert len(gen.sample(5)) == 5
+    assert all(word.startswith("a") for word in gen.sample(5, clamp="a???"))
+    gen.save(tmp_path / "kept")
+    again = OneStepModel.load(tmp_path / "kept", "cpu")
+    assert again.sample(5, seed=3) == gen.sample(5, seed=3)
+    with pytest.raises(InputError, match="is there already"):
+        gen.save(tmp_path / "kept")
+
+
+def test_records_of_many_sorts():
+    import pandas
+
+    frame = pandas.DataFrame(ROWS, columns=["a", "b", "c"])
+    array = numpy.arange(24).reshape(4, 2, 3) % 5
+
+    class Pictures(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return torch.from_numpy(array[i]), i
+
+    for records, codec in (
+        (WORDS, Strings), (frame, Columns), (ROWS, Columns), (array, Arrays),
+        (torch.from_numpy(array), Arrays), (Pictures(), Arrays), (iter(WORDS), Strings),
+    ):  # fmt: skip
+        _, dataset = dataset_of(records)
+        assert isinstance(dataset.codec, codec)
+    assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
+
+
+def test_the_exported_graph_is_the_kernel(trained, tmp_path):
+    model = OneStepModel.load(trained / "table", "cpu")
+    assert export(model, tmp_path / "graph.onnx") < 1e-5
+
+
+BAD_FILES = [
+    ("a.txt", b"", "is empty"),
+    ("a.txt", b"one\n", "one distinct record"),
+    ("a.txt", b"aa\naaa\n\xff\n", "line 3: not UTF-8"),
+    ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
+    ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 cells"),
+    ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
+    ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
+    ("a.fasta", b"ACGU", "line 1: a sequence before"),
+    ("a.npy", b"not an array", "cannot read"),
+    ("a.txt", "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(), "distinct symbols"),
+    ("a.smi", b"smiles\n", "no molecule"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES)
+def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / name).write_bytes(content)
+    words = ("train", tmp_path / name, "--out", tmp_path / "run", "--iterations", 4)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (numpy.zeros((3, 2)), "needs whole numbers"),
+        (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
+        (numpy.array([1, 2, 3]), "records along the first axis"),
+        (numpy.array([[{}], [{}]], dtype=object), "cannot read"),
+    ],
+)
+def test_bad_arrays_get_one_line(array, message, tmp_path, monkeypatch, capsys):
+    numpy.save(tmp_path / "a.npy", array)
+    words = ("train", tmp_path / "a.npy", "--out", tmp_path / "run", "--iterations", 4)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 2
+    assert message in err
+
+
+@settings(max_examples=40)
+@given(
+    st.binary(max_size=80), st.sampled_from(["a.txt", "a.csv", "a.fa", "a.npy", "a.npz", "a.gz"])
+)
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
+    path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
+    path.write_bytes(content)
+    try:
+        dataset = kinds.detect(path).read(path)
+        dataset.codec.encode(dataset.records)
+    except InputError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--clamp", "zz"), "'z' at position 0 is not in the alphabet"),
+        (("--clamp", "abcdefgh"), "8 positions, the sequences have 4"),
+        (("--steps", "0"), "at least one step"),
+        (("-n", "0"), "at least 1 record"),
+        (("--temperature", "0"), "must be > 0"),
+        (("--out", "/nowhere/x"), "cannot write"),
+    ],
+)
+def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
+    code, _, err = in_process(monkeypatch, capsys, "sample", trained / "lines", *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+
+
+def spoil(folder, what):
+    """Make a run folder hostile in one way."""
+    config = json.loads((folder / "config.json").read_text())
+    weights = folder / "weights.safetensors"
+    if what == "pickle":
+        weights.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+    elif what == "shapes":
+        found = {n: torch.zeros(1) for n, _ in run.read_weights(
+            folder, run.read_config(folder)).named_parameters()}  # fmt: skip
+        save_file(found, weights)
+    elif what == "names":
+        save_file({"../../x": torch.zeros(1)}, weights)
+    elif what == "giant":
+        config["plan"]["width"] = 10**9
+    elif what == "huge header":
+        weights.write_bytes((2**62).to_bytes(8, "little") + b"{}")
+    elif what == "kind":
+        config["kind"] = "__import__"
+    elif what == "plan":
+        config["plan"]["width"] = "64"
+    elif what == "codec":
+        del config["codec"]["symbols"]
+    elif what == "json":
+        (folder / "config.json").write_text("[1, 2")
+        return
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json"],
+)
+def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
+    OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
+    spoil(tmp_path / "run", what)
+    code, _, err = in_process(monkeypatch, capsys, "sample", tmp_path / "run")
+    assert (code, err.count("\n")) == (2, 1), err
+
+
+EAGER = """
+import discrete_meanflow.training.session as session
+session.SAVE_EVERY = 0.0  # a checkpoint after every block
+from discrete_meanflow.cli import main
+main()
+"""
+
+
+def killed(folder, after):
+    """Train, and be killed after so many seconds; True if it ended before."""
+    words = [sys.executable, "-c", EAGER, "train", "--resume", str(folder)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        return False
+    assert process.returncode == 0, process.stderr.read()
+    return True
+
+
+def test_a_run_that_is_killed_ends_as_if_it_was_not(trained, tmp_path, monkeypatch):
+    """kill -9 at random moments, with a checkpoint after every block."""
+    path = write(tmp_path, "lines")
+    words = ["train", path, "--iterations", 1200, "--size", 1e4, "--batch", 16, "--device", "cpu"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    whole = [sys.executable, "-m", "discrete_meanflow", *map(str, words), "--out"]
+    subprocess.run([*whole, str(tmp_path / "whole")], check=True, capture_output=True)
+    for name in ("config.json", "data.json", "train.safetensors", "held_out.safetensors"):
+        (tmp_path / "cut").mkdir(exist_ok=True)
+        (tmp_path / "cut" / name).write_bytes((tmp_path / "whole" / name).read_bytes())
+    chance, started = random.Random(0), time.monotonic()
+    for _ in range(3):
+        if killed(tmp_path / "cut", 4 + 4 * chance.random()):
+            break
+    while not (tmp_path / "cut" / "weights.safetensors").exists():
+        assert time.monotonic() - started < 120
+        killed(tmp_path / "cut", 60)
+    first, second = (
+        (tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "cut")
+    )
+    assert first == second
+    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["iteration"] for line in lines]
+    assert steps == sorted(set(steps))
