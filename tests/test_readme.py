@@ -14,8 +14,8 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_examples_work_when_pasted():
-    chain, sequences = re.findall(r"```python\n(.*?)```", README, re.S)
-    for code in (chain, sequences):
+    chain, sequences, own = re.findall(r"```python\n(.*?)```", README, re.S)
+    for code in (chain, sequences, own):
         assert len([line for line in code.splitlines() if line]) <= 8  # a few lines
     names: dict = {}
     exec(chain, names)
@@ -24,6 +24,18 @@ def test_the_examples_work_when_pasted():
     exec(sequences, names)
     assert names["samples"].shape == (1000, 16)
     assert dmf.marginal_tv(names["samples"], names["data"]) < 0.15
+    exec(own, names)
+    assert len(names["gen"].sample(3)) == 3
+
+
+def test_the_parts_of_ones_own_work_as_written():
+    text = (ROOT / "docs/extending.md").read_text()
+    names: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.S):
+        assert len([line for line in code.splitlines() if line]) <= 18
+        exec(code, names)
+    assert names["kernel"].matrix is not None
+    assert names["samples"].shape == (100, 8)
 
 
 def test_the_tables_are_made_from_the_results():
