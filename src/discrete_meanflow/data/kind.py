@@ -15,9 +15,10 @@ from typing import Any, ClassVar, TextIO
 import numpy
 
 from discrete_meanflow.data import read
-from discrete_meanflow.data.alphabet import Alphabet
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
 
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
 WINDOW = 64
@@ -26,10 +27,17 @@ Write = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Records of a file and the codec that turns them into tokens."""
+    """Records of a file and the codec that turns them into tokens.
+
+    What is too large for records comes as ``tokens``.
+    """
 
     records: Any
     codec: Codec
+    tokens: State | None = None
+
+    def encoded(self) -> State:
+        return self.codec.encode(self.records) if self.tokens is None else self.tokens
 
 
 class Kind(ABC):
@@ -104,14 +112,8 @@ class Windows(Kind):
         self.length = length
 
     def read(self, path: Path) -> Dataset:
-        text = read.text(path)
-        if len(text) < 2 * self.length:
-            raise InputError(
-                f"{path}: {len(text)} characters are too few for windows of {self.length}"
-            )
-        ends = range(self.length, len(text) + 1, self.length)
-        records = [text[end - self.length : end] for end in ends]
-        return Dataset(records, Strings(Alphabet("".join(sorted(set(text)))), self.length))
+        alphabet, tokens = windows(path, self.length)
+        return Dataset(None, Strings(alphabet, self.length), tokens)
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:

@@ -5,6 +5,8 @@ from discrete_meanflow.data.base import Sequences, digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
+CHECKED = 100_000  # records looked at together
+
 
 class TokenArray(Sequences):
     """Given sequences, as whole numbers in an array of shape ``(records, D)``."""
@@ -23,9 +25,13 @@ class TokenArray(Sequences):
             raise InputError("data: the data set is empty; it needs at least one sequence")
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
             raise InputError(f"data: tokens must be whole numbers, got {tokens.dtype}")
-        wrong = ((tokens < 0) | (tokens >= vocabulary)).nonzero()
-        if len(wrong):
-            record, place = wrong[0].tolist()
+        # Piece by piece: the tokens may be a file that is larger than memory.
+        for first in range(0, len(tokens), CHECKED):
+            some = tokens[first : first + CHECKED]
+            wrong = ((some < 0) | (some >= vocabulary)).nonzero()
+            if not len(wrong):
+                continue
+            record, place = (wrong[0] + torch.tensor([first, 0])).tolist()
             token = int(tokens[record, place])
             hint = " (that is the mask, which clean data cannot hold)"
             raise InputError(

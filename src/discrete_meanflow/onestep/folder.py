@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialise
+from safetensors.torch import save_file
 from torch import Tensor
 
 import discrete_meanflow
@@ -98,7 +99,14 @@ def write_json(path: Path, content: Json) -> None:
 
 def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
     small = torch.uint8 if vocabulary <= 256 else torch.int32
-    write_whole(path, serialise({"tokens": tokens.to(small).contiguous()}))
+    # Through a mapped file, since tokens may be many: save_file reads as it writes.
+    partial = path.with_name(f".{path.name}.tmp")
+    try:
+        save_file({"tokens": tokens.to(small).contiguous()}, partial)
+        os.replace(partial, path)
+    except (OSError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error}") from None
 
 
 def read_tokens(folder: Path, name: str, codec: Codec) -> State:

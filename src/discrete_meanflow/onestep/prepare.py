@@ -34,8 +34,14 @@ def prepare(
 ) -> Json:
     """Write a run folder that is ready to be trained; the data card, as it stands in it."""
     codec = dataset.codec
-    tokens = codec.encode(dataset.records)
-    train, rest = cut(tokens, held_out, seed)
+    tokens = dataset.encoded()
+    if dataset.tokens is None:
+        train, rest = cut(tokens, held_out, seed)
+    else:  # one text: its end is held out, and no window is looked up among the others
+        apart = held_out or max(1, min(MOST_HELD_OUT, int(HELD_OUT * len(tokens))))
+        if not apart < len(tokens):
+            raise InputError(f"{apart} of {len(tokens)} windows cannot be held out")
+        train, rest = tokens[:-apart], tokens[-apart:]
     card = {
         "kind": kind.name,
         "records": len(tokens),
@@ -68,7 +74,8 @@ def cut(tokens: State, held_out: int | None, seed: int) -> tuple[State, State]:
 def understood(codec: Codec, dataset: Dataset) -> Json:
     """What the data looks like, for the card."""
     if isinstance(codec, Strings):
-        lengths = sorted(map(len, dataset.records))
+        known = dataset.records is not None
+        lengths = sorted(map(len, dataset.records)) if known else [codec.length]
         return {
             "alphabet": codec.alphabet.symbols,
             "symbols": codec.vocabulary,

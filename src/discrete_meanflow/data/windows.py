@@ -1,0 +1,71 @@
+"""A long text as windows of tokens, read piece by piece: it need not fit into memory."""
+
+import codecs
+import gzip
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import torch
+
+from discrete_meanflow.data.alphabet import MOST, Alphabet
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
+
+PIECE = 1 << 22  # bytes read at once
+
+
+def pieces(path: Path) -> Iterator[str]:
+    """The text of a file, gzipped or not, some millions of characters at a time."""
+    decoder, lines = codecs.getincrementaldecoder("utf-8")(), 1
+    try:
+        with open(path, "rb") as plain:
+            packed = plain.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+            while content := file.read(PIECE):
+                text = decoder.decode(content)
+                lines += text.count("\n")
+                yield text
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        line = lines + error.object[: error.start].count(b"\n")
+        raise InputError(f"{path}, line {line}: not UTF-8 text") from None
+    except (OSError, EOFError, zlib.error) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"cannot read {path}: {what}") from None
+
+
+def survey(path: Path) -> tuple[Alphabet, int]:
+    """The characters of a text and how many there are in all."""
+    symbols: set[str] = set()
+    count = 0
+    for text in pieces(path):
+        symbols |= set(text)
+        count += len(text)
+        if len(symbols) > MOST:
+            raise InputError(f"{path}: more than {MOST:,} distinct symbols; at most that many work")
+    if not count:
+        raise InputError(f"{path} is empty")
+    return Alphabet("".join(sorted(symbols))), count
+
+
+def windows(path: Path, length: int) -> tuple[Alphabet, State]:
+    """Tokens of the windows, ``(N, length)``, in a file that is mapped and gone with them."""
+    alphabet, count = survey(path)
+    if count < 2 * length:
+        raise InputError(f"{path}: {count} characters are too few for windows of {length}")
+    number = numpy.zeros(ord(alphabet.symbols[-1]) + 1, dtype=numpy.int32)
+    number[[ord(symbol) for symbol in alphabet.symbols]] = numpy.arange(len(alphabet.symbols))
+    small = numpy.uint8 if len(alphabet.symbols) <= 256 else numpy.int32
+    used = count // length * length
+    with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens") as file:
+        tokens = numpy.memmap(file.name, small, "w+", shape=(used,))
+    place = 0
+    for text in pieces(path):
+        points = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)
+        points = points[: used - place]
+        tokens[place : place + len(points)] = number[points]
+        place += len(points)
+    return alphabet, torch.from_numpy(tokens).view(-1, length)
