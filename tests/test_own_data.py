@@ -237,6 +237,20 @@ def test_a_text_need_not_fit_into_memory(tmp_path):
     assert float(done.stdout) < 100
 
 
+def test_numbers_are_binned_on_request(tmp_path):
+    rows = [f"{i / 7:.3f},{'ab'[i % 2]},{i % 3}" for i in range(90)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,letter,few", *rows]))
+    codec = kinds.Table(5).read(tmp_path / "a.csv").codec
+    assert [len(levels) for levels in codec.levels] == [5, 2, 3]
+    assert len(kinds.Table().read(tmp_path / "a.csv").codec.levels[0]) == 90
+    middle = sorted(map(float, codec.levels[0]))
+    assert 0 < middle[0] < middle[-1] < 90 / 7
+    (tmp_path / "b.csv").write_text("x,y\n" + "\n".join(f"{i},1" for i in [0] * 50 + [1, 2, 3]))
+    assert len(kinds.Table(3).read(tmp_path / "b.csv").codec.levels[0]) <= 3
+    with pytest.raises(InputError, match="at least 2"):
+        kinds.Table(1).read(tmp_path / "a.csv")
+
+
 BAD_FILES = [
     ("a.txt", b"", "is empty"),
     ("a.txt", b"one\n", "one distinct record"),

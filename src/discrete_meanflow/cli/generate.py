@@ -43,6 +43,8 @@ class Train:
     """Records a step (default: chosen from the machine)."""
     length: int = 64
     """Of the windows that a long text is cut into."""
+    bins: int | None = None
+    """Cut columns of numbers into so many values, each of an equal share of the rows."""
     held_out: int | None = None
     """Records kept apart for evaluation (default: 15 %, at most 10,000)."""
     seed: int = 0
@@ -78,13 +80,17 @@ class Train:
         return self.file
 
     def _prepare(self, folder: Path, console: "Console", device: str) -> None:
-        from discrete_meanflow.data.kind import Windows, detect, find_kind
+        from discrete_meanflow.data.kind import Table, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.prepare import prepare
 
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if isinstance(kind, Windows):
             kind = Windows(self.length)
+        elif isinstance(kind, Table):
+            kind = Table(self.bins)
+        elif self.bins is not None:
+            raise InputError(f"--bins is for tables; {self._file} is {kind.name}")
         if (folder / "config.json").exists():
             raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
         dataset = kind.read(self._file)

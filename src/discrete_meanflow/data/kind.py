@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TextIO
 import numpy
 
 from discrete_meanflow.data import read
+from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
@@ -153,8 +154,13 @@ class Table(Kind):
     suffixes = (".csv", ".tsv", ".data", ".parquet")
     codec = Columns
 
+    def __init__(self, bins: int | None = None) -> None:
+        """bins: values that a column of numbers is cut down to."""
+        self.bins = bins
+
     def read(self, path: Path) -> Dataset:
         names, rows = read.parquet(path) if path.suffix == ".parquet" else read.table(path)
+        rows = rows if self.bins is None else binned(rows, self.bins)
         return Dataset(rows, Columns.of(names, rows))
 
     @contextmanager

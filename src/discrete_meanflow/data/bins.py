@@ -1,0 +1,32 @@
+from collections.abc import Sequence
+
+import numpy
+
+from discrete_meanflow.errors import InputError
+
+
+def binned(rows: Sequence[Sequence[str]], bins: int) -> list[list[str]]:
+    """Rows in which numbers of more than ``bins`` values have at most that many.
+
+    A column of numbers is cut where it has equal shares, and each number becomes the median of
+    its share. Other columns stay as they are.
+    """
+    if bins < 2:
+        raise InputError(f"--bins: at least 2, got {bins}")
+    columns = [_binned(column, bins) for column in zip(*rows, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _binned(column: Sequence[str], bins: int) -> Sequence[str]:
+    try:
+        numbers = numpy.array([float(cell) for cell in column])
+    except ValueError:
+        return column
+    if len(set(column)) <= bins or not numpy.isfinite(numbers).all():
+        return column
+    _, which, counts = numpy.unique(numbers, return_inverse=True, return_counts=True)
+    # A value goes where the middle of its mass lies, so that one heavy value does not take all.
+    middle = (counts.cumsum() - counts / 2) / len(numbers)
+    place = numpy.minimum((bins * middle).astype(int), bins - 1)[which]
+    names = {int(i): f"{numpy.median(numbers[place == i]):g}" for i in numpy.unique(place)}
+    return [names[int(i)] for i in place]
