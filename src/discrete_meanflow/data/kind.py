@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-import importlib
+import importlib.util
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +16,7 @@ import numpy
 
 from discrete_meanflow.data import read
 from discrete_meanflow.data.bins import binned
+from discrete_meanflow.data.chemistry import molecule, rdkit
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
@@ -95,12 +96,10 @@ class Smiles(Lines):
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
         """What RDKit can read; nothing is said where it is not installed."""
-        try:
-            chem, log = (importlib.import_module(f"rdkit.{part}") for part in ("Chem", "RDLogger"))
-        except ImportError:
+        if importlib.util.find_spec("rdkit") is None:
             return None
-        log.DisableLog("rdApp.*")
-        return [bool(s) and chem.MolFromSmiles(s) is not None for s in records]
+        chem, _ = rdkit()
+        return [molecule(chem, smiles) is not None for smiles in records]
 
 
 class Windows(Kind):

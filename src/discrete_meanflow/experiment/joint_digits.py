@@ -12,6 +12,7 @@ from discrete_meanflow.data import Alphabet
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import Recipe
 
@@ -70,12 +71,11 @@ class JointDigits(RealData):
     def score(self, samples: list[str]) -> Json:
         x = self.records.alphabet.encode(samples)
         beliefs = self.classifier.predict_proba(x.numpy())
-        train = set(self.records.alphabet.decode(self.records.train))
         return {
             "confident": float((beliefs.max(1) > SURE).mean()),
             "classes": len(set(beliefs.argmax(1).tolist())),
             "distance": nearest(x, self.records.train).mean().item(),
-            "copies": sum(s in train for s in samples) / len(samples),
+            "copies": copies(x, self.records.train),
             "shown": samples[:SHOWN],
         }
 

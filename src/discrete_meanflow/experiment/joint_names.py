@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
-from discrete_meanflow.metric import frequencies, total_variation
+from discrete_meanflow.metric.two_samples import copies, gram_tv
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.training import Coupling, Recipe
 
@@ -41,16 +41,16 @@ class JointNames(RealData):
         return AdaptiveTransformer(states, length, *size)
 
     def score(self, samples: list[str]) -> Json:
-        pad, train = self.records.alphabet.pad or "", set(self._strings(self.records.train))
+        pad = self.records.alphabet.pad or ""
         formed = [s for s in samples if len(s) >= 2 and pad not in s]
         first = self.records.held_out[: len(self.records.held_out) // 2]
         # As many as are held out, lest the sizes of the two samples make the difference.
-        some = self.records.alphabet.encode(samples[: len(first)], self.records.length)
+        tokens = self.records.alphabet.encode(samples, self.records.length)
         return {
             "well_formed": len(formed) / len(samples),
-            "pair_tv": self._pair_tv(some, first),
+            "pair_tv": self._pair_tv(tokens[: len(first)], first),
             "unique": len(set(samples)) / len(samples),
-            "copies": sum(s in train for s in samples) / len(samples),
+            "copies": copies(tokens, self.records.train),
             "shown": samples[:40],
         }
 
@@ -67,9 +67,7 @@ class JointNames(RealData):
 
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
         """TV between the laws of a letter and the next, the end included, wherever they stand."""
-        n = self.records.vocabulary
-        laws = [frequencies((z[:, :-1] * n + z[:, 1:]).flatten(), n * n) for z in (x, y)]
-        return total_variation(*laws).item()
+        return gram_tv(x, y, self.records.vocabulary)
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         scores = facts["scores"]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.training import Coupling, Recipe
@@ -42,12 +43,11 @@ class JointRna(RealData):
 
     def score(self, samples: list[str]) -> Json:
         x = self.records.alphabet.encode(samples)
-        train = {tuple(row) for row in self.records.train.tolist()}
         return {
             "correlation": correlation(connected(x), connected(self.records.held_out)),
             "correlation_train": correlation(connected(x), connected(self.records.train)),
             "unique": len(set(samples)) / len(samples),
-            "copies": sum(tuple(row) in train for row in x.tolist()) / len(x),
+            "copies": copies(x, self.records.train),
         }
 
     def facts(self, scale: Scale) -> Json:

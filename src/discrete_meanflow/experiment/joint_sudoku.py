@@ -16,6 +16,7 @@ from discrete_meanflow.experiment.real_data import (
     samples_in,
 )
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.process import SequenceProcess, Soft
 from discrete_meanflow.sampler import KernelSampler
@@ -86,19 +87,18 @@ class JointSudoku(RealData):
 
     def score(self, samples: list[str]) -> Json:
         x = self.records.alphabet.encode(samples, 81)
-        train = {tuple(row) for row in self.records.train.tolist()}
         kept = constraints_kept(x)
         return {
             "valid": (kept == 27).double().mean().item(),
             "constraints": kept.double().mean().item() / 27,
             "unique": len(set(samples)) / len(samples),
-            "copies": sum(tuple(row) in train for row in x.tolist()) / len(x),
+            "copies": copies(x, self.records.train),
             "shown": samples[:4],
         }
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         soft, hard = (at_steps(facts["scores"], k, "valid") for k in ("soft", "factorised"))
-        copies = at_steps(facts["scores"], "soft", "copies")
+        copied = at_steps(facts["scores"], "soft", "copies")
         text = f"at 1 2 4 8 16 64 steps {in_words(soft)}; factorised {in_words(hard)}"
         return [
             self._claim(
@@ -120,7 +120,7 @@ class JointSudoku(RealData):
                 facts["scores"]["puzzles"]["16"] >= facts["scores"]["puzzles"]["1"],
             ),
             self._claim(
-                "copies", "no grid is one of the training set", max(copies), not any(copies)
+                "copies", "no grid is one of the training set", max(copied), not any(copied)
             ),
         ]
 

@@ -1,12 +1,10 @@
 """What SMILES strings are worth, by RDKit."""
 
-import importlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.data.chemistry import molecule, rdkit
 
 ATOMS = ("C", "N", "O", "F")
 
@@ -24,39 +22,24 @@ class Molecule:
     weight: float
 
 
-def chemistry() -> tuple[Any, Any]:
-    """RDKit's reader, silent about what it cannot read, and its descriptors."""
-    try:
-        chem, log, descriptors = (
-            importlib.import_module(f"rdkit.{part}")
-            for part in ("Chem", "RDLogger", "Chem.Descriptors")
-        )
-    except ImportError:
-        raise InputError(
-            "molecules are judged by RDKit: pip install 'discrete-meanflow[molecules]'"
-        ) from None
-    log.DisableLog("rdApp.*")
-    return chem, descriptors
-
-
 def read_smiles(strings: Iterable[str]) -> list[Molecule]:
     """Those that are valid; an empty string is none."""
-    Chem, Descriptors = chemistry()
+    Chem, Descriptors = rdkit()
     found = []
     for string in strings:
-        molecule = Chem.MolFromSmiles(string) if string else None
-        if molecule is None or molecule.GetNumAtoms() == 0:
+        read = molecule(Chem, string)
+        if read is None:
             continue
-        kinds = Counter(atom.GetSymbol() for atom in molecule.GetAtoms())
+        kinds = Counter(atom.GetSymbol() for atom in read.GetAtoms())
         found.append(
             Molecule(
-                Chem.MolToSmiles(molecule),
+                Chem.MolToSmiles(read),
                 len(string),
-                Descriptors.RingCount(molecule),
+                Descriptors.RingCount(read),
                 tuple(kinds[atom] for atom in ATOMS),
-                Descriptors.MolLogP(molecule),
-                Descriptors.qed(molecule),
-                Descriptors.MolWt(molecule),
+                Descriptors.MolLogP(read),
+                Descriptors.qed(read),
+                Descriptors.MolWt(read),
             )
         )
     return found

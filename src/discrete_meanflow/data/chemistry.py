@@ -1,0 +1,25 @@
+import importlib
+from typing import Any
+
+from discrete_meanflow.errors import InputError
+
+
+def rdkit() -> tuple[Any, Any]:
+    """RDKit's reader, silent about what it cannot read, and its descriptors."""
+    try:
+        chem, log, descriptors = (
+            importlib.import_module(f"rdkit.{part}")
+            for part in ("Chem", "RDLogger", "Chem.Descriptors")
+        )
+    except ImportError:
+        raise InputError(
+            "molecules are judged by RDKit: pip install 'discrete-meanflow[molecules]'"
+        ) from None
+    log.DisableLog("rdApp.*")
+    return chem, descriptors
+
+
+def molecule(chem: Any, smiles: str) -> Any | None:
+    """What RDKit reads from a string; an empty one is no molecule."""
+    found = chem.MolFromSmiles(smiles) if smiles else None
+    return found if found is not None and found.GetNumAtoms() else None
