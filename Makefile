@@ -17,6 +17,7 @@ test: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/training_step.py
 	$(BIN)/python bench/sequences.py
+	$(BIN)/python bench/throughput.py --sizes 1e6 --batch 64
 	$(BIN)/python bench/uniformization.py
 	$(BIN)/python bench/two_state_information.py
 

@@ -1,0 +1,95 @@
+"""Tokens a second of soft training and of one-step sampling, against what the device could do.
+
+    python bench/throughput.py [--device cuda] [--sizes 1e6 1e7 1e8]
+
+Text windows of 64 over 27 symbols. Model FLOPs of a training step: 6 for each parameter and
+token, 12 D w for attention in each layer and token (Kaplan et al. 2020); of a sample, a third.
+The peak is that of the data sheet for bfloat16 without sparsity; on a CPU, a large matrix product
+measured in the same run.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from discrete_meanflow.data import TokenArray
+from discrete_meanflow.kernel import SoftKernel
+from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.objective import PosteriorRegression
+from discrete_meanflow.process import Soft
+from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.times import TauUniform
+from discrete_meanflow.training import Problem, Recipe, Trainer
+from side_by_side import RESULTS, library_step, record, seconds
+
+V, D = 27, 64
+PEAK = {"NVIDIA H200": 989e12}  # FLOP/s, bfloat16, dense
+
+
+def peak(device: str) -> float:
+    if device == "cuda":
+        return PEAK[torch.cuda.get_device_name()]
+    a = torch.randn(2048, 2048)
+    return 2 * 2048**3 / seconds(lambda: a @ a, 5)
+
+
+def network(size: float) -> AdaptiveTransformer:
+    return AdaptiveTransformer.sized(V, D, size)
+
+
+def flops_per_token(net: AdaptiveTransformer) -> float:
+    """Of forward and backward together."""
+    parameters = sum(p.numel() for p in net.parameters())
+    return 6 * parameters + 12 * len(net.layers) * D * net.position.shape[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7, 1e8])
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    device, batch = given.device, given.batch
+    g = torch.Generator().manual_seed(0)
+    data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
+    limit = peak(device)
+    numbers: dict[str, float | int] = {"batch": batch, "V": V, "D": D, "peak TFLOP/s": limit / 1e12}
+    for size in given.sizes:
+        net = network(size)
+        name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
+        problem = Problem(
+            Soft(data),
+            TauUniform(V),
+            lambda size=size: SoftKernel(network(size), V),
+            PosteriorRegression(),
+        )
+        recipe = Recipe(1000, batch, average=0.999, bf16=device == "cuda", compiled=True)
+        trainer = Trainer(problem, recipe, [0], device)
+        paths = trainer._draw(4)
+        step = library_step(trainer, paths, 3, device)
+        draw = seconds(lambda trainer=trainer: trainer._draw(4), 3, device) / 4
+        kernel = trainer.kernels()[0]
+        noise = torch.Generator(device).manual_seed(0)
+        start = problem.process.source((4 * batch, D), noise)
+
+        def sample(kernel=kernel, start=start, noise=noise) -> None:
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                KernelSampler(kernel).sample(start, noise)
+
+        one = seconds(sample, 3, device)
+        numbers |= {
+            f"{name}: training tokens per second": batch * D / step,
+            f"{name}: share of the peak": batch * D * flops_per_token(net) / step / limit,
+            f"{name}: drawing paths over a step": draw / step,
+            f"{name}: one-step samples per second": len(start) / one,
+            f"{name}: sampling, share of the peak": len(start) * D * flops_per_token(net) / 3
+            / one / limit,
+        }  # fmt: skip
+    command = f"python bench/throughput.py --device {device}"
+    record(f"throughput-{device}", device, command, numbers, given.out)
+
+
+if __name__ == "__main__":
+    main()
