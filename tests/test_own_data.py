@@ -28,6 +28,7 @@ from discrete_meanflow.onestep.export import export
 from discrete_meanflow.onestep.prepare import dataset_of
 from test_cli import in_process
 
+FILES = [name for name in kinds.KINDS if name != "tokenised"]  # which has a test of its own
 WORDS = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in ("", "i", "jk")]
 ROWS = [[a, b, "same"] for a in ("red", "blue", "grey") for b in ("x", "y")] * 6
 
@@ -59,7 +60,7 @@ def write(folder, kind):
 def trained(tmp_path_factory):
     """A tiny trained run of each kind, by the command line."""
     folder = tmp_path_factory.mktemp("runs")
-    for kind in kinds.KINDS:
+    for kind in FILES:
         (folder / "files").mkdir(exist_ok=True)
         path = write(folder / "files", kind)
         words = ["train", path, "--out", folder / kind, "--iterations", 20, "--size", 1e4,
@@ -74,7 +75,7 @@ def trained(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("kind", FILES)
 def test_files_are_told_and_read(kind, tmp_path):
     path = write(tmp_path, kind)
     assert type(kinds.detect(path)) is kinds.KINDS[kind]
@@ -89,7 +90,7 @@ def test_files_are_told_and_read(kind, tmp_path):
     assert type(dataset.codec).made_from(dataset.codec.describe()) == dataset.codec
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("kind", FILES)
 def test_samples_are_a_file_of_the_same_kind(kind, trained, tmp_path, monkeypatch, capsys):
     suffix = {"table": ".csv", "array": ".npy", "fasta": ".fasta.gz", "smiles": ".smi"}
     out = tmp_path / f"out{suffix.get(kind, '.txt')}"
@@ -249,6 +250,35 @@ def test_numbers_are_binned_on_request(tmp_path):
     assert len(kinds.Table(3).read(tmp_path / "b.csv").codec.levels[0]) <= 3
     with pytest.raises(InputError, match="at least 2"):
         kinds.Table(1).read(tmp_path / "a.csv")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """Words of a tiny language, as a tokenizer's JSON."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4, "?": 5}
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
+
+
+def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "a.txt"
+    text.write_text("the cat sat\nthe dog ran\nthe cat ran\nthe dog sat\ncat sat\ndog ran\n")
+    words = ("train", text, "--out", tmp_path / "run", "--iterations", 8, "--size", 1e4,
+             "--batch", 16, "--device", "cpu", "--tokenizer", tokenizer)  # fmt: skip
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    model = OneStepModel.load(tmp_path / "run", "cpu")
+    assert (model.config.codec.vocabulary, model.config.codec.length) == (7, 3)
+    assert all(line.startswith("the cat") for line in model.sample(5, clamp="the cat"))
+    tokens = model.config.codec.encode(["the dog ran", "cat"])
+    assert tokens.tolist() == [[0, 2, 4], [1, 6, 6]]
+    assert model.config.codec.decode(tokens) == ["the dog ran", "cat"]
+    with pytest.raises(InputError, match="no tokenizer"):
+        kinds.Tokenised(text).read(text)
 
 
 BAD_FILES = [

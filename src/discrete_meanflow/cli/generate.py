@@ -43,6 +43,8 @@ class Train:
     """Records a step (default: chosen from the machine)."""
     length: int = 64
     """Of the windows that a long text is cut into."""
+    tokenizer: Path | None = None
+    """A Hugging Face tokenizers JSON: lines in its pieces, in the place of characters."""
     bins: int | None = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
     held_out: int | None = None
@@ -80,11 +82,13 @@ class Train:
         return self.file
 
     def _prepare(self, folder: Path, console: "Console", device: str) -> None:
-        from discrete_meanflow.data.kind import Table, Windows, detect, find_kind
+        from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.prepare import prepare
 
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
+        if self.tokenizer is not None:
+            kind = Tokenised(self.tokenizer)
         if isinstance(kind, Windows):
             kind = Windows(self.length)
         elif isinstance(kind, Table):

@@ -18,6 +18,7 @@ from discrete_meanflow.data import read
 from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.chemistry import molecule, rdkit
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -69,7 +70,7 @@ class Lines(Kind):
     """One record a line."""
 
     name = "lines"
-    codec = Strings
+    codec: ClassVar[type[Codec]] = Strings
 
     def read(self, path: Path) -> Dataset:
         records = read.lines(path)
@@ -79,6 +80,22 @@ class Lines(Kind):
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         with _text(path) as out:
             yield lambda records: out.writelines(f"{record}\n" for record in records)
+
+
+class Tokenised(Lines):
+    """One record a line, in the pieces of a tokenizer."""
+
+    name = "tokenised"
+    codec = Pieces
+
+    def __init__(self, tokenizer: Path | None = None) -> None:
+        self.tokenizer = tokenizer
+
+    def read(self, path: Path) -> Dataset:
+        if self.tokenizer is None:
+            raise InputError("tokenised text needs --tokenizer FILE.json")
+        records = read.lines(path)
+        return Dataset(records, Pieces.of(records, self.tokenizer))
 
 
 class Smiles(Lines):
@@ -202,7 +219,7 @@ class Array(Kind):
 
 
 KINDS: dict[str, type[Kind]] = {
-    kind.name: kind for kind in (Lines, Windows, Smiles, Fasta, Table, Array)
+    kind.name: kind for kind in (Lines, Tokenised, Windows, Smiles, Fasta, Table, Array)
 }
 
 

@@ -10,6 +10,7 @@ import torch
 from discrete_meanflow.data import TokenArray, distinct, split
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.plan import choose, fitted, of_iterations
@@ -85,6 +86,8 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     if isinstance(codec, Columns):
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
         return {"columns": levels}
+    if isinstance(codec, Pieces):
+        return {"symbols": codec.vocabulary, "tokens at most": codec.length}
     assert isinstance(codec, Arrays)
     return {"shape": list(codec.shape), "symbols": codec.symbols}
 

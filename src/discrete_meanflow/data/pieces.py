@@ -1,0 +1,88 @@
+"""Strings in the pieces of a tokenizer, in the place of characters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discrete_meanflow.data import read
+from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
+
+
+@dataclass(frozen=True)
+class Pieces(Codec):
+    """Strings of at most ``size`` tokens of a Hugging Face tokenizer, given as its JSON.
+
+    One symbol more fills what is behind the end.
+    """
+
+    tokenizer: str
+    size: int
+
+    @classmethod
+    def of(cls, strings: Sequence[str], path: Path) -> "Pieces":
+        pieces = cls(read.text(path), 1)
+        longest = max(len(each.ids) for each in pieces.reader.encode_batch(list(strings)))
+        if longest < 1:
+            raise InputError(f"{path}: this tokenizer makes nothing of the data")
+        return cls(pieces.tokenizer, longest)
+
+    @cached_property
+    def reader(self) -> Any:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise InputError(
+                "a tokenizer needs: pip install 'discrete-meanflow[tokenizers]'"
+            ) from None
+        try:
+            return Tokenizer.from_str(self.tokenizer)
+        except Exception as error:  # the library raises nothing more special
+            raise InputError(f"this is no tokenizer: {str(error).splitlines()[0]}") from None
+
+    @property
+    def end(self) -> int:
+        """The symbol behind the end."""
+        return int(self.reader.get_vocab_size())
+
+    @property
+    def vocabulary(self) -> int:
+        return self.end + 1
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    def encode(self, records: Sequence[str]) -> State:
+        rows = [each.ids for each in self.reader.encode_batch(list(records))]
+        for i, row in enumerate(rows, 1):
+            if len(row) > self.size:
+                raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")
+        filled = [row + [self.end] * (self.size - len(row)) for row in rows]
+        return torch.tensor(filled, dtype=torch.long).reshape(len(rows), self.size)
+
+    def decode(self, tokens: State) -> list[str]:
+        """Up to the first end: a tokenizer has no sign for one in the middle."""
+        rows = tokens.tolist()
+        until = [row.index(self.end) if self.end in row else self.size for row in rows]
+        kept = [row[:end] for row, end in zip(rows, until, strict=True)]
+        return list(self.reader.decode_batch(kept))
+
+    def known(self, pattern: str) -> dict[int, int]:
+        """A pattern is a beginning: what follows is unknown."""
+        ids = self.reader.encode(pattern).ids
+        if len(ids) > self.size:
+            raise InputError(f"clamp: {len(ids)} tokens, the sequences have {self.size}")
+        return dict(enumerate(ids))
+
+    def describe(self) -> Json:
+        return {"tokenizer": self.tokenizer, "length": self.size}
+
+    @classmethod
+    def made_from(cls, words: Json) -> "Pieces":
+        return cls(str(words["tokenizer"]), int(words["length"]))
