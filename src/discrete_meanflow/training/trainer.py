@@ -177,7 +177,8 @@ class Trainer:
         worth_it = compile and can_compile(self.device)
         if self.device.type == "cuda":
             graph = split_long_sums(graph)
-            worth_it = worth_it and len(graph.graph.nodes) >= LONG_GRAPH
+            asked = self.recipe.compiled is not None
+            worth_it = worth_it and (asked or len(graph.graph.nodes) >= LONG_GRAPH)
         step: Gradient = compiled(graph) if worth_it else graph
         if in_turn:
             step = _one_by_one(step, len(self.seeds))
