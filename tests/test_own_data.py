@@ -21,11 +21,13 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data import windows
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.evaluate import evaluate
 from discrete_meanflow.onestep.export import export
-from discrete_meanflow.onestep.prepare import dataset_of
+from discrete_meanflow.onestep.prepare import dataset_of, prepare
+from discrete_meanflow.onestep.train import train
+from discrete_meanflow.training import Processes
 from test_cli import in_process
 
 FILES = [name for name in kinds.KINDS if name != "tokenised"]  # which has a test of its own
@@ -436,3 +438,58 @@ def test_a_run_that_is_killed_ends_as_if_it_was_not(trained, tmp_path, monkeypat
     lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["iteration"] for line in lines]
     assert steps == sorted(set(steps))
+
+
+def prepared(folder, **changes):
+    """A run that is ready to be trained, its plan changed as asked."""
+    kind, dataset = dataset_of(WORDS)
+    prepare(folder, kind, dataset, "cpu", iterations=40, size=1e4, batch=16)
+    config = json.loads((folder / "config.json").read_text())
+    config["plan"] |= changes
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(("number", "at"), [(signal.SIGTERM, 1), (signal.SIGINT, 3)])
+def test_a_run_that_is_asked_to_stop_saves_first(number, at, tmp_path):
+    """In the first stage and in the second; then it goes on as if nothing had been."""
+    longer = {"iterations": 200, "second": 200}  # two blocks a stage
+    whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
+    train(whole, Processes(), lambda news: None)
+    heard = []
+
+    def stop(news):
+        heard.append(news.iteration)
+        if len(heard) == at:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted):
+        train(cut, Processes(), stop)
+    assert not (cut / "weights.safetensors").exists()
+    train(cut, Processes(), lambda news: None)
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
+    assert weights[0] == weights[1]
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    folder = prepared(tmp_path / "run")
+    train(folder, Processes(), lambda news: None)
+    kept = (folder / "checkpoint-1.safetensors").read_bytes()
+    for name in ("weights", "checkpoint-2"):
+        (folder / f"{name}.safetensors").unlink()
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device"):
+        train(folder, Processes(), lambda news: None)
+    assert (folder / "checkpoint-1.safetensors").read_bytes() == kept
+    assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
+
+
+def test_a_training_that_comes_apart_says_where(tmp_path):
+    folder = prepared(tmp_path / "run", learning_rate=1e12)
+    with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
+        train(folder, Processes(), lambda news: None)
+    assert not (folder / "weights.safetensors").exists()

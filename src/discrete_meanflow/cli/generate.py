@@ -202,7 +202,7 @@ class Export:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 100 else text[:97] + "..."
 
 
