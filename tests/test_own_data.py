@@ -4,11 +4,9 @@ import contextlib
 import gzip
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import numpy
 import pytest
@@ -23,10 +21,10 @@ from discrete_meanflow.data import windows
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.evaluate import evaluate
+from discrete_meanflow.onestep.evaluate import Judge, evaluate
 from discrete_meanflow.onestep.export import export
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
-from discrete_meanflow.onestep.train import train
+from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
 from discrete_meanflow.training import Processes
 from test_cli import in_process
 
@@ -131,7 +129,7 @@ def test_what_is_clamped_stays(trained):
 
 def test_a_million_samples_take_no_more_memory_than_a_lot(trained):
     lots = OneStepModel.load(trained / "lines", "cpu").tokens(10**6, seed=0)
-    assert next(lots).shape == (4096, 4)
+    assert next(lots).shape == (10_000, 4)
 
 
 def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
@@ -151,6 +149,10 @@ def test_evaluation_tells_copies_from_the_new(tmp_path):
     )  # fmt: skip
     real = found["scores"]["held out"]
     assert real["copies"] == 0
+    train = run.read_tokens(model.folder, run.TRAIN, model.config.codec)
+    judge = Judge(model, train, train[:20])
+    mixed = judge(torch.cat([train[:10], train[:10]]))
+    assert (mixed["copies"], mixed["unique"], mixed["nearest"]) == (1, 0.5, 0)
     assert real["unique"] == real["well-formed"] == 1
     assert 0 <= real["AUC"] <= 1
     assert 0 < real["nearest"] < 1
@@ -392,52 +394,44 @@ def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkey
     assert (code, err.count("\n")) == (2, 1), err
 
 
-EAGER = """
+FRAGILE = """
+import os, signal, sys
 import discrete_meanflow.training.session as session
 session.SAVE_EVERY = 0.0  # a checkpoint after every block
+left = int(sys.argv.pop(1))
+
+def fragile(call):
+    def made(*given):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*given)
+    return made
+
+os.fsync, os.replace = fragile(os.fsync), fragile(os.replace)
 from discrete_meanflow.cli import main
 main()
 """
 
 
-def killed(folder, after):
-    """Train, and be killed after so many seconds; True if it ended before."""
-    words = [sys.executable, "-c", EAGER, "train", "--resume", str(folder)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        process.wait(after)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        return False
-    assert process.returncode == 0, process.stderr.read()
-    return True
-
-
-def test_a_run_that_is_killed_ends_as_if_it_was_not(trained, tmp_path, monkeypatch):
-    """kill -9 at random moments, with a checkpoint after every block."""
-    path = write(tmp_path, "lines")
-    words = ["train", path, "--iterations", 1200, "--size", 1e4, "--batch", 16, "--device", "cpu"]
+def test_a_run_that_is_killed_ends_as_if_it_was_not(tmp_path, monkeypatch):
+    """kill -9 before the n-th flush or rename: in each stage, and at each of the two."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    whole = [sys.executable, "-m", "discrete_meanflow", *map(str, words), "--out"]
-    subprocess.run([*whole, str(tmp_path / "whole")], check=True, capture_output=True)
-    for name in ("config.json", "data.json", "train.safetensors", "held_out.safetensors"):
-        (tmp_path / "cut").mkdir(exist_ok=True)
-        (tmp_path / "cut" / name).write_bytes((tmp_path / "whole" / name).read_bytes())
-    chance, started = random.Random(0), time.monotonic()
-    for _ in range(3):
-        if killed(tmp_path / "cut", 4 + 4 * chance.random()):
-            break
-    while not (tmp_path / "cut" / "weights.safetensors").exists():
-        assert time.monotonic() - started < 120
-        killed(tmp_path / "cut", 60)
-    first, second = (
-        (tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "cut")
-    )
-    assert first == second
-    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
-    steps = [json.loads(line)["iteration"] for line in lines]
-    assert steps == sorted(set(steps))
+    longer = {"iterations": 400, "second": 400}  # four blocks a stage
+    whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
+    train(whole, Processes(), lambda news: None)
+    hits = []
+    for calls in (6, 5, 9, 0):  # of which each child lives to see all but the last; 0: all
+        words = [sys.executable, "-c", FRAGILE, str(calls), "train", "--resume", str(cut)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == (-signal.SIGKILL if calls else 0), done.stderr
+        hits.append([_iteration_in(cut / name) for name in CHECKPOINTS])
+    assert hits == [[100, 0], [200, 0], [400, 100], [400, 400]]
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
+    assert weights[0] == weights[1]
+    lines = (cut / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in lines] == list(range(100, 801, 100))
 
 
 def prepared(folder, **changes):

@@ -34,7 +34,6 @@ def test_the_parts_of_ones_own_work_as_written():
     for code in re.findall(r"```python\n(.*?)```", text, re.S):
         assert len([line for line in code.splitlines() if line]) <= 18
         exec(code, names)
-    assert names["kernel"].matrix is not None
     assert names["samples"].shape == (100, 8)
 
 

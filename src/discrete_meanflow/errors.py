@@ -10,4 +10,4 @@ class InputError(ValueError):
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """The user asked to stop; everything up to here is saved."""
+    """The user asked to stop; everything up to here is saved. It says how to go on."""

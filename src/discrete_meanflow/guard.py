@@ -19,8 +19,9 @@ def guarded(action: Callable[[], object]) -> int:
     except InputError as error:
         print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT
-    except Interrupted:
-        print("dmf: stopped; all is saved. Run the same command again to go on.", file=sys.stderr)
+    except Interrupted as stopped:
+        on = str(stopped) or "run the same command again"
+        print(f"dmf: stopped; all is saved. To go on: {on}.", file=sys.stderr)
         return STOPPED
     except KeyboardInterrupt:
         print("dmf: stopped at once; run the same command again to go on.", file=sys.stderr)

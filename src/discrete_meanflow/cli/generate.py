@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from discrete_meanflow.onestep.train import News
+    from discrete_meanflow.training import Processes
 
 SHOW_EVERY = 30.0  # seconds between samples shown while training
 SHOWN = 5
@@ -68,9 +69,12 @@ class Train:
         folder = self.resume or self.out or Path("runs") / self._file.name.split(".")[0]
         with processes.first_before_others() as first:
             if first and self.resume is None:
-                self._prepare(folder, console, processes.device)
-        with _bar(console, folder) as show:
-            train(folder, processes, show)
+                self._prepare(folder, console, processes)
+        try:
+            with _bar(console, folder) as show:
+                train(folder, processes, show)
+        except Interrupted:
+            raise Interrupted(f"dmf train --resume {folder}") from None
         console.print(f"trained: {folder}; now dmf sample {folder} -n 10", highlight=False)
 
     @property
@@ -81,9 +85,10 @@ class Train:
             raise InputError(f"{self.file} does not exist")
         return self.file
 
-    def _prepare(self, folder: Path, console: "Console", device: str) -> None:
+    def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
+        from discrete_meanflow.onestep.plan import count
         from discrete_meanflow.onestep.prepare import prepare
 
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
@@ -95,20 +100,23 @@ class Train:
             kind = Table(self.bins)
         elif self.bins is not None:
             raise InputError(f"--bins is for tables; {self._file} is {kind.name}")
-        if (folder / "config.json").exists():
-            raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
+        if self.batch is not None:
+            processes.check(self.batch)
         dataset = kind.read(self._file)
-        console.print(f"{self.file}: {kind.name}; looking for the pace of this machine ...")
+        wait = "" if self.iterations else "; looking for the pace of this machine ..."
+        console.print(f"{self.file}: {kind.name}{wait}", highlight=False, markup=False)
         card = prepare(
-            folder, kind, dataset, device, minutes=self.minutes, iterations=self.iterations,
-            size=self.size, batch=self.batch, seed=self.seed, held_out=self.held_out,
+            folder, kind, dataset, processes.device, minutes=self.minutes,
+            iterations=self.iterations, size=self.size, batch=self.batch, seed=self.seed,
+            held_out=self.held_out, processes=processes.count,
         )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
         plan = read_config(folder).plan
         console.print(
-            f"  network: {plan.parameters / 1e6:.1f}M parameters; {plan.iterations:,} steps of "
-            f"{plan.batch}, then {plan.second:,} with {plan.couples:,} couples; on {device}",
+            f"  network: {count(plan.kernel(dataset.codec)) / 1e6:.1f}M parameters; "
+            f"{plan.iterations:,} steps of {plan.batch}, then {plan.second:,} with "
+            f"{plan.couples:,} couples; on {processes.device}",
             highlight=False,
         )
 

@@ -8,8 +8,8 @@ from discrete_meanflow.errors import InputError
 def binned(rows: Sequence[Sequence[str]], bins: int) -> list[list[str]]:
     """Rows in which numbers of more than ``bins`` values have at most that many.
 
-    A column of numbers is cut where it has equal shares, and each number becomes the median of
-    its share. Other columns stay as they are.
+    A column of numbers is cut where it has equal shares, and each number becomes the middle one
+    of its share. Other columns stay as they are.
     """
     if bins < 2:
         raise InputError(f"--bins: at least 2, got {bins}")
@@ -28,5 +28,8 @@ def _binned(column: Sequence[str], bins: int) -> Sequence[str]:
     # A value goes where the middle of its mass lies, so that one heavy value does not take all.
     middle = (counts.cumsum() - counts / 2) / len(numbers)
     place = numpy.minimum((bins * middle).astype(int), bins - 1)[which]
-    names = {int(i): f"{numpy.median(numbers[place == i]):g}" for i in numpy.unique(place)}
+    # A bin is called by the cell in its middle, so that its name has all its digits.
+    order = numpy.argsort(numbers, kind="stable")
+    members = {int(i): order[place[order] == i] for i in numpy.unique(place)}
+    names = {i: column[found[len(found) // 2]] for i, found in members.items()}
     return [names[int(i)] for i in place]

@@ -87,6 +87,12 @@ class Strings(Codec):
     def length(self) -> int:
         return self.size
 
+    @property
+    def pad(self) -> int | None:
+        """The symbol behind the end, where there is one."""
+        pad = self.alphabet.pad
+        return None if pad is None else self.alphabet.symbols.index(pad)
+
     def encode(self, records: Sequence[str]) -> State:
         return self.alphabet.encode(records, self.size)
 

@@ -1,14 +1,15 @@
 """Kinds of files: how each is told, read into records, and written again."""
 
+import contextlib
 import csv
 import gzip
 import importlib.util
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
@@ -182,6 +183,8 @@ class Table(Kind):
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Columns)
+        if path is not None and path.suffix == ".parquet":
+            raise InputError("tables are written as text: --out FILE.csv")
         with _text(path) as out:
             tabs = path is not None and ".tsv" in path.name
             table = csv.writer(out, delimiter="\t" if tabs else ",")
@@ -206,7 +209,7 @@ class Array(Kind):
         if path is None:
             raise InputError("arrays are written to a file: --out FILE.npy")
         smallest = numpy.min_scalar_type(codec.symbols - 1)
-        out = numpy.lib.format.open_memmap(path, "w+", smallest, (count, *codec.shape))
+        partial = path.with_name(f".{path.name}.tmp.npy")
         written = 0
 
         def write(records: numpy.ndarray) -> None:
@@ -214,8 +217,15 @@ class Array(Kind):
             out[written : written + len(records)] = records
             written += len(records)
 
-        yield write
-        out.flush()
+        try:
+            out = numpy.lib.format.open_memmap(partial, "w+", smallest, (count, *codec.shape))
+            yield write
+            out.flush()
+            os.replace(partial, path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 KINDS: dict[str, type[Kind]] = {
@@ -236,27 +246,35 @@ def detect(path: Path) -> Kind:
         if name.endswith(kind.suffixes) and kind.suffixes:
             return kind()
     start = read.beginning(path)
-    lines = start.split("\n")
+    lines = start.rstrip("\n").split("\n")
     if start.startswith(">"):
         return Fasta()
     # Paragraphs, or lines that no record would fill, make a text.
-    if "" in lines[:-1] or max(map(len, lines)) > LONGEST_LINE:
+    if "" in lines or max(map(len, lines)) > LONGEST_LINE:
         return Windows()
-    counts = {line.count(",") for line in islice(lines[:-1], 50)}
+    counts = {line.count(",") for line in lines[:50]}
     return Table() if len(counts) == 1 and counts.pop() > 0 else Lines()
 
 
 @contextmanager
 def _text(path: Path | None) -> Iterator[TextIO]:
-    """A text file to write, gzipped if its name says so; without a path, what is printed."""
-    try:
-        if path is None:
+    """A text file to write, gzipped if its name says so; without a path, what is printed.
+
+    An older file of that name stays until the new one is whole.
+    """
+    if path is None:
+        with contextlib.suppress(BrokenPipeError):  # as of `dmf sample RUN | head`
             yield sys.stdout
-        elif path.suffix == ".gz":
-            with gzip.open(path, "wt", encoding="utf-8", newline="") as out:
-                yield out
-        else:
-            with open(path, "w", encoding="utf-8", newline="") as out:
-                yield out
+            sys.stdout.flush()
+        return
+    partial = path.with_name(f".{path.name}.tmp")
+    try:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(partial, "wt", encoding="utf-8", newline="") as out:
+            yield out
+        os.replace(partial, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

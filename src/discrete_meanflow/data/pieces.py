@@ -46,13 +46,13 @@ class Pieces(Codec):
             raise InputError(f"this is no tokenizer: {str(error).splitlines()[0]}") from None
 
     @property
-    def end(self) -> int:
+    def pad(self) -> int:
         """The symbol behind the end."""
         return int(self.reader.get_vocab_size())
 
     @property
     def vocabulary(self) -> int:
-        return self.end + 1
+        return self.pad + 1
 
     @property
     def length(self) -> int:
@@ -63,13 +63,13 @@ class Pieces(Codec):
         for i, row in enumerate(rows, 1):
             if len(row) > self.size:
                 raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")
-        filled = [row + [self.end] * (self.size - len(row)) for row in rows]
+        filled = [row + [self.pad] * (self.size - len(row)) for row in rows]
         return torch.tensor(filled, dtype=torch.long).reshape(len(rows), self.size)
 
     def decode(self, tokens: State) -> list[str]:
         """Up to the first end: a tokenizer has no sign for one in the middle."""
         rows = tokens.tolist()
-        until = [row.index(self.end) if self.end in row else self.size for row in rows]
+        until = [row.index(self.pad) if self.pad in row else self.size for row in rows]
         kept = [row[:end] for row, end in zip(rows, until, strict=True)]
         return list(self.reader.decode_batch(kept))
 

@@ -20,7 +20,7 @@ def text(path: Path) -> str:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
@@ -71,7 +71,7 @@ def beginning(path: Path, size: int = 100_000) -> str:
     """The first characters of a file, to tell its kind by."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            return file.read(size).decode(errors="ignore").replace("\r\n", "\n")
+            return file.read(size).decode("utf-8-sig", errors="ignore").replace("\r\n", "\n")
     except (OSError, EOFError, zlib.error) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(f"cannot read {path}: {what}") from None
@@ -106,10 +106,19 @@ def table(path: Path) -> tuple[list[str], list[list[str]]]:
         raise InputError(f"{path} is empty")
     below = [set(column) for column in zip(*rows[1:], strict=True)]
     named = len(rows) > 1 and len(set(rows[0])) == len(rows[0])
+    named = named and not all(map(_is_number, rows[0]))
     named = named and all(cell not in column for cell, column in zip(rows[0], below, strict=True))
     if named:
         return rows[0], rows[1:]
     return [f"c{i}" for i in range(1, len(rows[0]) + 1)], rows
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def parquet(path: Path) -> tuple[list[str], list[list[str]]]:

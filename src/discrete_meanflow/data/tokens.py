@@ -28,9 +28,10 @@ class TokenArray(Sequences):
         # Piece by piece: the tokens may be a file that is larger than memory.
         for first in range(0, len(tokens), CHECKED):
             some = tokens[first : first + CHECKED]
-            wrong = ((some < 0) | (some >= vocabulary)).nonzero()
-            if not len(wrong):
+            # As Python's numbers: 256 does not fit into the small ones that tokens come in.
+            if int(some.min()) >= 0 and int(some.max()) < vocabulary:
                 continue
+            wrong = ((some.long() < 0) | (some.long() >= vocabulary)).nonzero()
             record, place = (wrong[0] + torch.tensor([first, 0])).tolist()
             token = int(tokens[record, place])
             hint = " (that is the mask, which clean data cannot hold)"

@@ -53,6 +53,8 @@ def survey(path: Path) -> tuple[Alphabet, int]:
 
 def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     """Tokens of the windows, ``(N, length)``, in a file that is mapped and gone with them."""
+    if length < 1:
+        raise InputError(f"--length: at least 1, got {length}")
     alphabet, count = survey(path)
     if count < 2 * length:
         raise InputError(f"{path}: {count} characters are too few for windows of {length}")

@@ -66,8 +66,10 @@ class JointNames(RealData):
         return self.records.alphabet.decode(tokens)
 
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
-        """TV between the laws of a letter and the next, the end included, wherever they stand."""
-        return gram_tv(x, y, self.records.vocabulary)
+        """TV between the laws of a letter and the next, or the end, wherever they stand."""
+        alphabet = self.records.alphabet
+        pad = None if alphabet.pad is None else alphabet.symbols.index(alphabet.pad)
+        return gram_tv(x, y, self.records.vocabulary, pad=pad)
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         scores = facts["scores"]

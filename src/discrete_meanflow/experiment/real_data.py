@@ -22,13 +22,12 @@ from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Sca
 from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Masking, SequenceProcess, Soft
-from discrete_meanflow.sampler import KernelSampler, without
+from discrete_meanflow.sampler import KernelSampler, lot_size, without
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
-CHUNK = 5_000  # sequences generated at once
 KINDS = {"soft": Soft, "factorised": Masking}
 
 
@@ -178,7 +177,8 @@ def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, s
     # The mask is noise and no symbol of the data; a factorised kernel could draw it.
     adjust = [without(process.token)] if isinstance(process, Masking) else []
     sampler = KernelSampler.steps(kernel, steps, adjust)
-    chunks = [min(CHUNK, draws - i) for i in range(0, draws, CHUNK)]
+    lot = lot_size(process.length, process.states)
+    chunks = [min(lot, draws - i) for i in range(0, draws, lot)]
     starts = (process.source((n, process.length), g) for n in chunks)
     return torch.cat([sampler.sample(x, g).cpu() for x in starts])
 

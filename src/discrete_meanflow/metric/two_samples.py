@@ -13,24 +13,33 @@ from discrete_meanflow.types import State
 MOST_PAIRS = 1_000  # pairs of positions that are looked at
 MOST_KNOWN = 2_000_000  # training records among which copies are sought
 MOST_NEIGHBOURS = 20_000  # training records among which a neighbour is sought
+ONE_HOT = 64  # symbols up to which a classifier sees each by itself
+COMPARED = 2 * 10**9  # symbols that are compared for that, at most
 
 
-def gram_tv(x: State, y: State, vocabulary: int, order: int = 2) -> float:
-    """TV between the laws of ``order`` symbols in a row, wherever they stand."""
+def gram_tv(x: State, y: State, vocabulary: int, order: int = 2, pad: int | None = None) -> float:
+    """TV between the laws of ``order`` symbols in a row, wherever they stand.
+
+    What begins behind the end of a string, with its ``pad``, is no gram of it.
+    """
     if x.shape[1] < order:
         return 0.0
     found = []
-    for z in (x, y):
-        grams = sum(
-            z[:, i : z.shape[1] - order + 1 + i].long() * vocabulary ** (order - 1 - i)
-            for i in range(order)
-        )
-        assert isinstance(grams, Tensor)
-        found.append(grams.flatten())
-    # Of the many grams there could be, few are there: number those.
-    _, number = torch.unique(torch.cat(found), return_inverse=True)
+    for z in (x.long(), y.long()):
+        last = z.shape[1] - order + 1
+        grams = torch.stack([z[:, i : last + i] for i in range(order)], -1)
+        grams = grams[grams[..., 0] != pad] if pad is not None else grams.flatten(0, 1)
+        found.append((grams * vocabulary ** torch.arange(order)).sum(-1))
+    return law_tv(found[0], found[1])
+
+
+def law_tv(x: Tensor, y: Tensor) -> float:
+    """TV between the laws of two lists of numbers; of the many there could be, few are there."""
+    if not len(x) or not len(y):
+        return 1.0
+    _, number = torch.unique(torch.cat([x, y]), return_inverse=True)
     kinds = int(number.max()) + 1
-    laws = [frequencies(part, kinds) for part in number.split([len(found[0]), len(found[1])])]
+    laws = [frequencies(part, kinds) for part in number.split([len(x), len(y)])]
     return total_variation(laws[0], laws[1]).item()
 
 
@@ -42,11 +51,8 @@ def column_pair_tv(x: State, y: State, vocabulary: int, seed: int = 0) -> float:
     if len(pairs) > MOST_PAIRS:
         picked = numpy.random.default_rng(seed).choice(len(pairs), MOST_PAIRS, replace=False)
         pairs = [pairs[i] for i in picked]
-    total = 0.0
-    for i, j in pairs:
-        laws = [frequencies((z[:, i].long() * vocabulary + z[:, j]), vocabulary**2) for z in (x, y)]
-        total += total_variation(laws[0], laws[1]).item()
-    return total / len(pairs)
+    both = [[z[:, i].long() * vocabulary + z[:, j] for z in (x, y)] for i, j in pairs]
+    return sum(law_tv(a, b) for a, b in both) / len(pairs)
 
 
 def copies(x: State, train: State) -> float:
@@ -57,13 +63,13 @@ def copies(x: State, train: State) -> float:
 
 def nearest(x: State, train: State, seed: int = 0) -> float:
     """Mean share of positions in which a record differs from the nearest training record."""
-    if len(train) > MOST_NEIGHBOURS:
-        picked = numpy.random.default_rng(seed).choice(len(train), MOST_NEIGHBOURS, replace=False)
+    most = max(1, min(MOST_NEIGHBOURS, COMPARED // (x.shape[1] * len(x))))
+    if len(train) > most:
+        picked = numpy.random.default_rng(seed).choice(len(train), most, replace=False)
         train = train[torch.from_numpy(picked)]
-    symbols = int(max(x.max(), train.max())) + 1
-    points = [torch.nn.functional.one_hot(z.long(), symbols).flatten(1).half() for z in (x, train)]
-    same = [(lot.float() @ points[1].float().T).amax(-1) for lot in points[0].split(500)]
-    return 1 - torch.cat(same).mean().item() / x.shape[1]
+    lot = max(1, 2**27 // train.numel())
+    far = [(some[:, None] != train).sum(-1).amin(-1) for some in x.split(lot)]
+    return torch.cat(far).double().mean().item() / x.shape[1]
 
 
 def telling_apart(x: State, y: State, seed: int = 0) -> float:
@@ -80,7 +86,8 @@ def telling_apart(x: State, y: State, seed: int = 0) -> float:
     if count < 4:
         raise InputError(f"the two-sample test needs at least 4 records of each, got {count}")
     both = torch.cat([x[:count], y[:count]]).long()
-    points = torch.nn.functional.one_hot(both, int(both.max()) + 1).flatten(1).bool().numpy()
+    few = int(both.max()) < ONE_HOT  # symbols by themselves; of many, their numbers
+    points = (torch.nn.functional.one_hot(both).flatten(1).bool() if few else both).numpy()
     which = numpy.repeat([0, 1], count)
     order = numpy.random.default_rng(seed).permutation(2 * count)
     learn, judge = order[:count], order[count:]

@@ -10,7 +10,7 @@ from discrete_meanflow.process import PathSample
 class OnCouples(Objective):
     """``objective`` on the first half of a batch, ``w (-log q_{0,1}(x1 | z))`` on its couples.
 
-    Cross-entropy over independent (z, x1) would find their posterior, which is flat. Over
+    Cross-entropy over independent (z, x1) would find the marginals of the data. Over
     couples x1 is a function of z, and what it finds is that function: the flow map.
     """
 

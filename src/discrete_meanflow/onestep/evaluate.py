@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from discrete_meanflow.data.codec import Columns, Strings
+from discrete_meanflow.data.codec import Strings
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric import two_samples
 from discrete_meanflow.onestep import folder as run
@@ -17,6 +18,8 @@ STEPS = (1, 2, 4, 8, 16)
 
 def evaluate(model: OneStepModel, n: int = 2000, seed: int = 0) -> Json:
     """Scores at each number of steps, and those of held-out records in the place of samples."""
+    if n < 4:
+        raise InputError(f"evaluate: at least 4 records, got {n}")
     codec = model.config.codec
     train = run.read_tokens(model.folder, run.TRAIN, codec)
     held_out = run.read_tokens(model.folder, run.HELD_OUT, codec)
@@ -41,22 +44,24 @@ class Judge:
 
     def __call__(self, x: State) -> Json:
         codec = self.codec
-        strings = isinstance(codec, Strings)
-        pairs = two_samples.gram_tv if strings else two_samples.column_pair_tv
+        n, reference = codec.vocabulary, self.reference
+        if isinstance(codec, Strings | Pieces):
+            pad = codec.pad
+            tv = {
+                "pair TV": two_samples.gram_tv(x, reference, n, 2, pad),
+                "triple TV": two_samples.gram_tv(x, reference, n, 3, pad),
+            }
+        else:
+            tv = {"pair TV": two_samples.column_pair_tv(x, reference, n)}
         found = {
-            "pair TV": pairs(x, self.reference, codec.vocabulary),
+            **tv,
             "unique": len(torch.unique(x, dim=0)) / len(x),
             "copies": two_samples.copies(x, self.train),
             "nearest": two_samples.nearest(x, self.train),
             "AUC": two_samples.telling_apart(self.reference, x),
         }
-        if strings:
-            found["triple TV"] = two_samples.gram_tv(x, self.reference, codec.vocabulary, 3)
+        if isinstance(codec, Strings):
             found["well-formed"] = self._well_formed(x)
-        if isinstance(codec, Columns):
-            # Every column has its own levels by construction; a row of constants shows it.
-            allowed = codec.allowed[torch.arange(codec.length), x.long()]
-            found["in levels"] = allowed.all(-1).double().mean().item()
         valid = self.kind.valid(codec.decode(x))
         if valid is not None:
             found["valid"] = sum(valid) / len(valid)

@@ -55,7 +55,10 @@ def export(model: OneStepModel, path: Path) -> float:
             verbose=False,
         )
     assert program is not None
-    program.save(str(path))
+    try:
+        program.save(str(path))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     given = _example(codec.vocabulary, codec.length, 5)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]

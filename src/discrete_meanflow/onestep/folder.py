@@ -55,12 +55,12 @@ class Config:
 
     @classmethod
     def made_from(cls, words: Json) -> "Config":
-        if words.get("format") != FORMAT or words.get("kind") not in KINDS:
+        if words.get("format") != FORMAT or str(words.get("kind")) not in KINDS:
             raise InputError("not a run of this version")
-        kind = KINDS[words["kind"]]()
+        kind = KINDS[str(words["kind"])]()
         try:
             return cls(kind, kind.codec.made_from(words["codec"]), Plan.made_from(words["plan"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"config.json is damaged: {error}") from None
 
 
@@ -85,8 +85,8 @@ def read_config(folder: Path) -> Config:
 
 def read_json(path: Path) -> Json:
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is not a record of this program")

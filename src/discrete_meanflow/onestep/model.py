@@ -16,11 +16,9 @@ from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.process import Soft
-from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.sampler import KernelSampler, lot_size, temperature, top_p
 from discrete_meanflow.training import Processes
 from discrete_meanflow.types import State
-
-LOT = 4096  # records generated at once
 
 
 class OneStepModel:
@@ -96,9 +94,11 @@ class OneStepModel:
         heat: float | None = None,
         nucleus: float | None = None,
     ) -> Iterator[State]:
-        """The tokens of n records, some at a time."""
+        """The tokens of n records, some at a time. A bad wish is refused at once."""
         if n < 1:
             raise InputError(f"sample: at least 1 record, got {n}")
+        if seed is not None and not 0 <= seed < 2**63:
+            raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         adjust = [] if heat is None else [temperature(heat)]
         adjust += [] if nucleus is None else [top_p(nucleus)]
         sampler = KernelSampler.steps(self.kernel, steps, adjust)
@@ -107,13 +107,18 @@ class OneStepModel:
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(seed)
-        for done in range(0, n, LOT):
-            count = min(LOT, n - done)
-            x, held = process.source((count, codec.length), g), None
-            if known is not None:
-                held = _spread(known[1], count, device)
-                x = process.hold(x, _spread(known[0], count, device), held)
-            yield sampler.sample(x, g, clamped=held).cpu()
+        lot = lot_size(codec.length, codec.vocabulary)
+
+        def generate() -> Iterator[State]:
+            for done in range(0, n, lot):
+                count = min(lot, n - done)
+                x, held = process.source((count, codec.length), g), None
+                if known is not None:
+                    held = _spread(known[1], count, device)
+                    x = process.hold(x, _spread(known[0], count, device), held)
+                yield sampler.sample(x, g, clamped=held).cpu()
+
+        return generate()
 
 
 def find_device(device: str) -> str:

@@ -20,10 +20,10 @@ from discrete_meanflow.training import Coupling, Problem, Recipe, Trainer
 Json = dict[str, Any]
 FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
 CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
-MOST = 2e9  # parameters: more is a mistake, or mischief
+MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
-TRIED, MOST_COUPLES = 2048, 1_000_000
+TRIED, MOST_COUPLES, COUPLE_BYTES = 2048, 1_000_000, 4 * 2**30
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
@@ -46,11 +46,18 @@ class Plan:
     compiled: bool = False
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            # JSON may hold anything; True counts as a number in Python, and 3.0 is no count.
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            fits = {int: whole, float: whole or isinstance(value, float)}
+            if not fits.get(field.type, isinstance(value, bool)):  # type: ignore[arg-type]
+                raise InputError(f"plan: {field.name} is {value!r}")
         smallest = {"heads": 0, "seed": 0, "bf16": 0, "compiled": 0, "learning_rate": 0}
         for field in fields(self):
             if not getattr(self, field.name) >= smallest.get(field.name, 1):
                 raise InputError(f"plan: {field.name} is {getattr(self, field.name)}")
-        if self.parameters > MOST:
+        if self.parameters > MOST or self.layers > MOST_LAYERS:
             raise InputError(f"plan: {self.parameters:.3g} parameters, at most {MOST:.0e}")
 
     @property
@@ -122,30 +129,38 @@ def choose(codec: Codec, device: str, size: float | None, seed: int, batch: int 
         width = int(((flat**2 + 4 * layers * size) ** 0.5 - flat) / (4 * layers))
         sizes = (max(16, width - width % 2), layers, 0)
     else:
-        network = AdaptiveTransformer.sized(codec.vocabulary, codec.length, size)
+        with torch.device("meta"):  # only to see how large it is
+            network = AdaptiveTransformer.sized(codec.vocabulary, codec.length, size)
         heads = network.position.shape[1] // 32
         sizes = (32 * heads, len(network.layers), heads)
     rate = 1e-3 if size < 5e6 else 6e-4
     return Plan(1, 1, 1, batch or (512 if gpu else 256), rate, seed, gpu, *sizes)
 
 
-def of_iterations(plan: Plan, iterations: int) -> Plan:
+def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:
     """The plan with so many steps, half of them in each stage."""
     if iterations < 2:
         raise InputError(f"--iterations: at least 2, got {iterations}")
     second = iterations // 2
-    couples = min(MOST_COUPLES, second * plan.batch)
+    couples = min(most_couples(codec), second * plan.batch)
     return replace(plan, iterations=iterations - second, second=second, couples=couples)
 
 
-def fitted(plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float) -> Plan:
-    """The plan with as many steps and couples as the minutes allow, after timing each."""
+def fitted(
+    plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, processes: int = 1
+) -> Plan:
+    """The plan with as many steps and couples as the minutes allow, after timing each.
+
+    Of several processes each works on its share of a batch, and that is what is timed.
+    """
     if not minutes > 0:
         raise InputError(f"--minutes: must be more than 0, got {minutes:g}")
     started = time.monotonic()
+    compiled = minutes >= WORTH_COMPILING
     trial = replace(
-        plan, iterations=1000, second=1000, couples=TRIED, compiled=minutes >= WORTH_COMPILING
-    )
+        plan, iterations=1000, second=1000, couples=TRIED, compiled=compiled,
+        batch=plan.batch // processes,
+    )  # fmt: skip
     first = trial.problem(codec, data)
     trainer = Trainer(first, replace(trial.first, block=20), [0], device)
     step = _pace(trainer)
@@ -156,10 +171,21 @@ def fitted(plan: Plan, codec: Codec, data: Sequences, device: str, minutes: floa
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
     return replace(
         trial,
+        batch=plan.batch,
         iterations=max(100, int(SHARES[0] * left / step)),
-        couples=max(1000, min(MOST_COUPLES, int(SHARES[1] * left / couple))),
+        couples=max(1000, min(most_couples(codec), int(SHARES[1] * left / couple))),
         second=max(100, int(SHARES[2] * left / second_step)),
     )
+
+
+def most_couples(codec: Codec) -> int:
+    """As many as fit into COUPLE_BYTES, at two bytes a number."""
+    return max(1000, min(MOST_COUPLES, COUPLE_BYTES // (2 * codec.length * codec.vocabulary)))
+
+
+def count(kernel: Kernel) -> int:
+    """Its parameters."""
+    return sum(p.numel() for p in kernel.parameters())
 
 
 def _pace(trainer: Trainer) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data import TokenArray, distinct, split
+from discrete_meanflow.data import TokenArray, split
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
@@ -32,22 +32,24 @@ def prepare(
     batch: int | None = None,
     seed: int = 0,
     held_out: int | None = None,
+    processes: int = 1,
 ) -> Json:
     """Write a run folder that is ready to be trained; the data card, as it stands in it."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
+    if (out / "config.json").exists():
+        raise InputError(f"{out} holds a run already; dmf train --resume {out}, or another --out")
     codec = dataset.codec
     tokens = dataset.encoded()
     if dataset.tokens is None:
-        train, rest = cut(tokens, held_out, seed)
-    else:  # one text: its end is held out, and no window is looked up among the others
-        apart = held_out or max(1, min(MOST_HELD_OUT, int(HELD_OUT * len(tokens))))
-        if not apart < len(tokens):
-            raise InputError(f"{apart} of {len(tokens)} windows cannot be held out")
-        train, rest = tokens[:-apart], tokens[-apart:]
+        train, rest, note = cut(tokens, held_out, seed, isinstance(codec, Columns | Arrays))
+    else:
+        train, rest = end_apart(tokens, held_out)
+        note = {"windows": len(tokens)}
     card = {
         "kind": kind.name,
         "records": len(tokens),
-        "distinct": len(train) + len(rest),
-        "duplicates removed": len(tokens) - len(train) - len(rest),
+        **note,
         "training records": len(train),
         "held-out records": len(rest),
         **understood(codec, dataset),
@@ -55,21 +57,42 @@ def prepare(
     plan = choose(codec, device, size, seed, batch)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
-        plan = of_iterations(plan, iterations)
+        plan = of_iterations(plan, codec, iterations)
     else:
-        plan = fitted(plan, codec, data, device, 10.0 if minutes is None else minutes)
+        minutes = 10.0 if minutes is None else minutes
+        plan = fitted(plan, codec, data, device, minutes, processes)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
 
 
-def cut(tokens: State, held_out: int | None, seed: int) -> tuple[State, State]:
-    """Training records and those held out, doubles removed."""
-    kinds = len(distinct(tokens))
+def cut(tokens: State, held_out: int | None, seed: int, repeats: bool) -> tuple[State, State, Json]:
+    """Training records, those held out, and what to tell about doubles.
+
+    No record is on both sides. Of strings each is kept once; rows of a table and arrays are
+    draws from a law in which some are likelier, so their ``repeats`` stay, on their side.
+    """
+    _, which = torch.unique(tokens, dim=0, return_inverse=True)
+    kinds = int(which.max()) + 1
     if kinds < 2:
         raise InputError("the data has one distinct record; a generator needs more")
+    doubles = len(tokens) - kinds
+    note = {"distinct": kinds, "duplicates kept" if repeats else "duplicates removed": doubles}
     if held_out is None:
         held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * kinds)))
-    return split(tokens, held_out, seed)
+    if not repeats:
+        return (*split(tokens, held_out, seed), note)
+    groups = torch.arange(kinds)[:, None]
+    apart = torch.isin(which, split(groups, held_out, seed)[1][:, 0])
+    return tokens[~apart], tokens[apart], note
+
+
+def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
+    """Windows of one text: its end is held out; none is looked up among the others."""
+    if held_out is None:
+        held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * len(tokens))))
+    if not 0 < held_out < len(tokens):
+        raise InputError(f"{held_out} of {len(tokens)} windows cannot be held out")
+    return tokens[:-held_out], tokens[-held_out:]
 
 
 def understood(codec: Codec, dataset: Dataset) -> Json:
@@ -94,15 +117,18 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
 
 def dataset_of(records: Any) -> tuple[Kind, Dataset]:
     """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors."""
+    if isinstance(records, str | bytes | Path):
+        raise InputError("data: give records, not a file name; a file is for dmf train FILE")
     columns = getattr(records, "columns", None)
     if columns is not None:  # a frame: pandas has itertuples, polars has rows
         rows = records.rows() if hasattr(records, "rows") else records.itertuples(index=False)
-        return _table([str(name) for name in columns], [list(map(str, row)) for row in rows])
-    if not isinstance(records, Sequence | numpy.ndarray | torch.Tensor):
-        if not hasattr(records, "__len__") or not hasattr(records, "__getitem__"):
-            records = list(records)
-        else:
-            records = [records[i] for i in range(len(records))]
+        return _table(
+            [str(name) for name in columns], [_cells(i, row) for i, row in enumerate(rows)]
+        )
+    if isinstance(records, torch.utils.data.Dataset):
+        records = [records[i] for i in range(len(records))]  # type: ignore[arg-type]
+    elif not isinstance(records, numpy.ndarray | torch.Tensor):
+        records = list(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(isinstance(each, str) for each in records):
@@ -112,6 +138,13 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
     ):
         return _table([f"c{i + 1}" for i in range(len(records[0]))], [list(r) for r in records])
     return Array(), _array(records)
+
+
+def _cells(number: int, row: Sequence[Any]) -> list[str]:
+    for cell in row:
+        if cell is None or cell != cell:
+            raise InputError(f"data: row {number} has a missing value; give it a level of its own")
+    return list(map(str, row))
 
 
 def _table(names: list[str], rows: list[list[str]]) -> tuple[Kind, Dataset]:

@@ -24,6 +24,7 @@ from discrete_meanflow.training import (
     train_session,
 )
 
+CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
 EXPLODED = 100.0  # times the first loss
 
 
@@ -49,10 +50,10 @@ def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> 
     problem = plan.problem(codec, data)
     with stop_signals() as stopped:
         stages = Stages(folder, config, processes, watch, stopped)
-        kernel = stages.train(problem, plan.first, "checkpoint-1.safetensors", None)
+        kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
         problem = plan.coupling.problem(problem, kernel, plan.seed)
         recipe = plan.coupling.recipe
-        kernel = stages.train(problem, recipe, "checkpoint-2.safetensors", kernel)
+        kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
     with processes.first_before_others() as first:
         if first:
             run.write_weights(folder, kernel)
@@ -72,13 +73,14 @@ class Stages:
         self.folder, self.config, self.processes = folder, config, processes
         self.watch, self.stopped = watch, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
+        before = [_iteration_in(folder / name) for name in CHECKPOINTS]
+        self.log = Log(folder, sum(before)) if processes.first else None
 
     def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
         plan, saved = self.config.plan, self.folder / name
         given = None if start is None else [start]
         here = self.processes
         trainer = Trainer(problem, recipe, [plan.seed], here.device, given, here)
-        log = Log(self.folder, self.done + _iteration_in(saved)) if here.first else None
 
         def on_block(record: BlockRecord, history: Any) -> None:
             loss = record.loss[0]
@@ -98,8 +100,8 @@ class Stages:
                 positions / max(record.seconds, 1e-9),
                 lambda: trainer.kernels()[0],
             )
-            if log is not None:
-                log.add(news)
+            if self.log is not None:
+                self.log.add(news)
                 self.watch(news)
 
         train_session(trainer, saved, self.config.describe(), {}, on_block, self.stopped)

@@ -2,5 +2,6 @@
 
 from discrete_meanflow.sampler.adjust import Adjustment, temperature, top_p, without
 from discrete_meanflow.sampler.kernel import KernelSampler
+from discrete_meanflow.sampler.lot import lot_size
 
-__all__ = ["Adjustment", "KernelSampler", "temperature", "top_p", "without"]
+__all__ = ["Adjustment", "KernelSampler", "lot_size", "temperature", "top_p", "without"]

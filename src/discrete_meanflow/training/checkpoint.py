@@ -39,11 +39,20 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
         raise InputError(f"checkpoint {path} is damaged or foreign ({error}); delete it") from None
     if not isinstance(note, dict) or note.get("format") != FORMAT:
         raise InputError(f"checkpoint {path} was not written by this version; delete it")
-    if note["settings"] != settings:
+    iterations = trainer.recipe.iterations
+    if not isinstance(note.get("iteration"), int) or not 0 <= note["iteration"] <= iterations:
+        raise InputError(f"checkpoint {path} is damaged: no step from 0 to {iterations}; delete it")
+    if not isinstance(note.get("seconds"), int | float) or "history" not in note:
+        raise InputError(f"checkpoint {path} is damaged: no time, no history; delete it")
+    if note.get("settings") != settings:
         raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
     _materialise(trainer)
     for name, tensor in _tensors(trainer).items():
-        if name not in found or found[name].shape != tensor.shape:
+        if (
+            name not in found
+            or found[name].shape != tensor.shape
+            or (found[name].dtype != tensor.dtype)
+        ):
             raise InputError(f"checkpoint {path} lacks {name} of shape {tuple(tensor.shape)}")
     with torch.no_grad():
         for name, tensor in _tensors(trainer).items():

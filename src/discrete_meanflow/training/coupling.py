@@ -6,13 +6,12 @@ from typing import Any
 import torch
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import Kernel, SoftKernel
+from discrete_meanflow.network import SingleTime
 from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
-from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.sampler import KernelSampler, lot_size
 from discrete_meanflow.training.problem import Problem, Recipe
-
-LOT = 10_000  # couples made at once
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,13 @@ class Coupling:
     def couples(self, process: Soft, kernel: Kernel, seed: int) -> Coupled:
         """Noise, some of it clamped as the process clamps, and where the kernel carries it."""
         g = torch.Generator(kernel.home.device).manual_seed(seed)
-        sampler = KernelSampler.steps(kernel, self.steps)
+        # The diagonal is what has been learned: over short steps it stands for what is off it.
+        diagonal = SoftKernel(SingleTime(kernel.network), process.states)
+        sampler = KernelSampler.steps(diagonal, self.steps)
         parts = []
-        for done in range(0, self.count, LOT):
-            shape = (min(LOT, self.count - done),)
+        lot = lot_size(process.length, process.states)
+        for done in range(0, self.count, lot):
+            shape = (min(lot, self.count - done),)
             held = process.clamps.sample(shape, process.length, g)
             x1 = process.data.sample(shape, g)
             start = process.hold(process.source((*shape, process.length), g), x1, held)

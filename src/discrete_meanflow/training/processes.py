@@ -38,7 +38,7 @@ class Processes:
         return self.rank == 0
 
     def check(self, batch: int) -> None:
-        if batch % (2 * self.count):
+        if self.count > 1 and batch % (2 * self.count):
             raise InputError(
                 f"a batch of {batch} cannot be shared by {self.count} processes: take a multiple "
                 f"of {2 * self.count}"

@@ -106,7 +106,8 @@ class Trainer:
             # A captured step is bound to its block's size; only the last may be shorter.
             if run is None or steps < self.recipe.block:
                 run = self._prepared(paths, rates)
-            losses = run(paths, rates).cpu()  # (steps, seeds)
+            with _tf32(self.recipe.tf32) if self.shared else contextlib.nullcontext():
+                losses = run(paths, rates).cpu()  # (steps, seeds)
             self._check(losses)
             self.iteration += steps
             self.seconds += time.perf_counter() - started

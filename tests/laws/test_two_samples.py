@@ -1,0 +1,87 @@
+"""Metrics of samples against samples, on examples that can be counted by hand."""
+
+import pytest
+import torch
+
+from discrete_meanflow.experiment.joint_rna import connected, correlation
+from discrete_meanflow.experiment.joint_sudoku import constraints_kept
+from discrete_meanflow.metric.molecules import count_tv, read_smiles
+from discrete_meanflow.metric.two_samples import (
+    column_pair_tv,
+    copies,
+    gram_tv,
+    nearest,
+    telling_apart,
+)
+from discrete_meanflow.network import FlatMLP, Restricted
+from problems import seeded
+
+
+def test_grams_are_counted_where_a_string_has_them():
+    x, y = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1, 1]])
+    assert gram_tv(x, y, 3) == 0.5  # 01 in both, then 12 against 11
+    assert gram_tv(x, y, 3, order=3) == 1.0
+    assert gram_tv(x, x, 3) == 0.0
+    short, long = torch.tensor([[0, 2, 2, 2]]), torch.tensor([[0, 1, 2, 2]])
+    assert gram_tv(short, long, 3, pad=2) == 1.0  # 02 against 01 and 12
+    assert gram_tv(short, long, 3) < 1.0  # pads behind the end are in both
+    assert gram_tv(torch.zeros(2, 1), torch.zeros(2, 1), 2) == 0.0
+
+
+def test_pairs_of_columns_see_what_columns_do_not():
+    x = torch.tensor([[0, 0], [1, 1]])
+    y = torch.tensor([[0, 1], [1, 0]])
+    assert column_pair_tv(x, y, 2) == 1.0
+    assert column_pair_tv(x, x.flip(0), 2) == 0.0
+    assert column_pair_tv(x[:, :1], y[:, :1], 2) == 0.0
+
+
+def test_copies_and_neighbours():
+    train = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
+    x = torch.tensor([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [2, 2, 2, 2]])
+    assert copies(x, train) == 0.25
+    assert nearest(x, train) == pytest.approx((0 + 1 + 2 + 4) / 16)
+
+
+def test_a_classifier_tells_what_differs_and_not_what_does_not():
+    x, y = torch.randint(3, (2, 400, 5), generator=seeded())
+    assert abs(telling_apart(x, y) - 0.5) < 0.1
+    y[:, 0] = 0
+    assert telling_apart(x, y) > 0.75
+
+
+def test_molecules_are_counted():
+    found = read_smiles(["CCO", "", "C((", "c1ccccc1"])
+    assert [(m.canonical, m.rings, m.atoms) for m in found] == [
+        ("CCO", 0, (2, 0, 1, 0)),
+        ("c1ccccc1", 1, (6, 0, 0, 0)),
+    ]
+    assert count_tv([1, 1, 2, 3], [1, 2, 2, 3]) == 0.25
+    assert count_tv([], [1]) == 1.0
+
+
+def test_a_grid_keeps_all_27_constraints_or_fewer():
+    grid = torch.tensor([[(3 * (i % 3) + i // 3 + j) % 9 for j in range(9)] for i in range(9)])
+    wrong = grid.clone()
+    wrong[0, 0], wrong[0, 1] = grid[0, 1], grid[0, 0]  # its row and box stay, two columns do not
+    kept = constraints_kept(torch.stack([grid, wrong]).flatten(1))
+    assert kept.tolist() == [27, 25]
+
+
+def test_connected_frequencies_vanish_for_independent_sites():
+    x = torch.cartesian_prod(torch.arange(5), torch.arange(5))
+    assert connected(x).abs().max() < 1e-6
+    same = torch.arange(5).repeat(2, 1).T
+    assert connected(same).shape == (1, 5, 5)
+    assert torch.allclose(connected(same)[0].diagonal(), torch.full((5,), 0.2 - 0.04), atol=1e-6)
+    assert correlation(connected(same), connected(same)) == pytest.approx(1)
+    assert correlation(torch.zeros(3), torch.ones(3)) == 0.0
+
+
+def test_restricted_positions_never_leave_their_alphabet():
+    allowed = torch.tensor([[True, False, False], [True, True, True]])
+    network = Restricted(FlatMLP(3, 2, 16, 1), allowed)
+    time = torch.full((4, 1), 0.3)
+    q = network(torch.randn(4, 2, 3, generator=seeded()), time, time).softmax(-1)
+    assert bool((q[:, ~allowed] == 0).all())
+    assert bool((q[:, allowed] > 0).all())
