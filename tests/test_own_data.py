@@ -13,17 +13,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import TokenArray, windows
 from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data import windows
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.evaluate import Judge, evaluate
 from discrete_meanflow.onestep.export import export
-from discrete_meanflow.onestep.prepare import dataset_of, prepare
+from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
 from discrete_meanflow.training import Processes
 from test_cli import in_process
@@ -355,6 +356,68 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seed", "-1"), "--seed: a whole number"),
+        (("--kind", "windows", "--length", "0"), "--length: at least 1"),
+        (("--kind", "windows", "--length", "8", "--held-out", "-5"), "cannot be held out"),
+        (("--held-out", "0"), "cannot be held out"),
+        (("--iterations", "1"), "--iterations: at least 2"),
+        (("--size", "5"), "--size: parameters from"),
+        (("--bins", "4"), "--bins is for tables"),
+        (("--resume", "nowhere"), "not both"),
+    ],
+)
+def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
+    path = write(tmp_path, "lines")
+    given = ("train", path, "--out", tmp_path / "run", "--iterations", "4", *words)
+    code, _, err = in_process(monkeypatch, capsys, *given)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch, capsys):
+    old = tmp_path / "old.txt"
+    old.write_text("mine")
+    for words, message in (
+        (("export", trained / "lines", "--onnx", "/nowhere/a.onnx"), "cannot write"),
+        (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
+        (("sample", trained / "array"), "--out FILE.npy"),
+        (("sample", trained / "table", "--out", tmp_path / "a.parquet"), "FILE.csv"),
+        (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
+        (("evaluate", trained / "lines", "-n", 0), "at least 4"),
+        (("train", trained.parent / "nothing"), "does not exist"),
+        (("train",), "give a FILE"),
+    ):
+        code, _, err = in_process(monkeypatch, capsys, *words)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert message in err
+    assert old.read_text() == "mine"
+
+
+def test_tokens_of_256_symbols_are_read_back(tmp_path):
+    tokens = torch.arange(256).reshape(64, 4)
+    codec = Arrays((4,), 256)
+    run.write_tokens(tmp_path / "train.safetensors", tokens, 256)
+    again = run.read_tokens(tmp_path, "train", codec)
+    assert torch.equal(TokenArray(again, 256).tokens.long(), tokens)
+    with pytest.raises(InputError, match="token 255 in record 63"):
+        TokenArray(again, 255)
+
+
+def test_repeats_of_rows_stay_and_no_row_is_on_both_sides():
+    rows = torch.tensor([[0, 0]] * 90 + [[i, 1] for i in range(10)])
+    train, apart, note = cut(rows, 4, 0, repeats=True)
+    assert len(train) + len(apart) == 100
+    assert note == {"distinct": 11, "duplicates kept": 89}
+    sides = [{tuple(row) for row in side.tolist()} for side in (train, apart)]
+    assert not sides[0] & sides[1]
+    train, apart, note = cut(rows, 4, 0, repeats=False)
+    assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
+
+
 def spoil(folder, what):
     """Make a run folder hostile in one way."""
     config = json.loads((folder / "config.json").read_text())
@@ -375,6 +438,21 @@ def spoil(folder, what):
         config["kind"] = "__import__"
     elif what == "plan":
         config["plan"]["width"] = "64"
+    elif what == "no count":
+        config["plan"]["layers"] = 3.0
+    elif what == "a tower":
+        config["plan"] |= {"width": 2, "layers": 10**8, "heads": 0}
+    elif what == "endless":
+        config["codec"]["length"] = float("inf")
+    elif what == "deep":
+        (folder / "config.json").write_text("[" * 100_000)
+        return
+    elif what == "checkpoint":
+        weights.unlink()
+        with safe_open(folder / "checkpoint-1.safetensors", "pt") as file:
+            note = json.loads(file.metadata()["note"]) | {"iteration": 10**9}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        save_file(tensors, folder / "checkpoint-1.safetensors", {"note": json.dumps(note)})
     elif what == "codec":
         del config["codec"]["symbols"]
     elif what == "json":
@@ -385,13 +463,18 @@ def spoil(folder, what):
 
 @pytest.mark.parametrize(
     "what",
-    ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json"],
-)
+    ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json",
+     "no count", "a tower", "endless", "deep", "checkpoint"],
+)  # fmt: skip
 def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
     OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
     spoil(tmp_path / "run", what)
-    code, _, err = in_process(monkeypatch, capsys, "sample", tmp_path / "run")
-    assert (code, err.count("\n")) == (2, 1), err
+    asked = [("sample", tmp_path / "run"), ("train", "--resume", tmp_path / "run")]
+    # With its weights there, a run is trained already: resuming looks at its config alone.
+    blind = what in ("pickle", "shapes", "names", "huge header")
+    for words in asked[:1] if blind else asked:
+        code, _, err = in_process(monkeypatch, capsys, *words)
+        assert (code, err.count("\n")) == (2, 1), err
 
 
 FRAGILE = """
