@@ -211,7 +211,7 @@ def test_ctrl_c_stops_the_workers_and_the_run_goes_on(early, tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "Run the same command again to go on" in err
+    assert "To go on: run the same command again" in err
     assert "Traceback" not in err
     assert not (run / "results.json").exists()
     assert early or (run / "parts" / "uniform.safetensors").exists()
