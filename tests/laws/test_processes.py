@@ -1,5 +1,6 @@
 """Laws of training in several processes: as one, with the same data."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -44,15 +45,19 @@ def gap(a, b):
     return max((a[name] - b[name]).abs().max().item() for name in a)
 
 
+def launched(words):
+    """The words as a program of two processes."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
+                "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]  # fmt: skip
+    return subprocess.run([sys.executable, *launcher, *words], capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("name", ["soft", "residual"])
 def test_two_processes_are_one(name, tmp_path):
     """The ranks agree bit for bit, and both with one process that has the whole batch."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-             "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
-             str(script), str(tmp_path), "tests", name]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = launched([str(script), str(tmp_path), "tests", name])
     assert done.returncode == 0, done.stderr
     (losses, first), (others, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert losses == others
@@ -82,3 +87,25 @@ def test_what_cannot_be_shared_is_refused():
         Trainer(problem("soft"), RECIPE, [0], processes=Processes(3, 0))
     with pytest.raises(InputError, match="3 pieces do not divide 16"):
         Recipe(1, batch=16, accumulate=3)
+
+
+def test_a_run_of_two_processes_is_a_run(tmp_path):
+    """``dmf train`` under a launcher, its second stage on one process alone."""
+    words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    given = ["train", str(tmp_path / "words.txt"), "--iterations", "8", "--size", "1e4",
+             "--batch", "16", "--device", "cpu", "--out"]  # fmt: skip
+    two = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")])
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("trained:") == 1  # the first process speaks, the other is silent
+    (tmp_path / "two" / "weights.safetensors").unlink()
+    (tmp_path / "two" / "checkpoint-2.safetensors").unlink()
+    again = [sys.executable, "-m", "discrete_meanflow", "train", "--resume", str(tmp_path / "two")]
+    alone = [sys.executable, "-m", "discrete_meanflow", *given, str(tmp_path / "one")]
+    for line in (again, alone):
+        subprocess.run(line, check=True, capture_output=True)
+    losses = [
+        [json.loads(line)["loss"] for line in (tmp_path / name / "metrics.jsonl").open()]
+        for name in ("one", "two")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

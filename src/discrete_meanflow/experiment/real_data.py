@@ -24,6 +24,7 @@ from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Masking, SequenceProcess, Soft
 from discrete_meanflow.sampler import KernelSampler, lot_size, without
 from discrete_meanflow.schedule import Linear
+from discrete_meanflow.times import TauUniform
 from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 
@@ -65,6 +66,7 @@ class RealData(Experiment):
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
     coupling: ClassVar[Coupling | None]  # the soft kernel's second stage
+    whole: ClassVar[float] = 0.1  # share of its time pairs that are (0, 1)
 
     @abstractmethod
     def cut(self) -> Records:
@@ -138,9 +140,16 @@ class RealData(Experiment):
                 return BoundaryKernel(network, Linear(), mask=process.token)
             return SoftKernel(network, process.states)
 
-        # With a second stage to come, the diagonal is all that the first has to learn.
-        alone = PosteriorRegression() if kind == "soft" and self.coupling else None
-        return sequence_problem(data, process=lambda data: process, kernel=kernel, objective=alone)
+        if kind != "soft":
+            return sequence_problem(data, process=lambda data: process, kernel=kernel)
+        return sequence_problem(
+            data,
+            process=lambda data: process,
+            kernel=kernel,
+            times=TauUniform(process.states, self.whole),
+            # With a second stage to come, the diagonal is all that the first has to learn.
+            objective=PosteriorRegression() if self.coupling else None,
+        )
 
     def more_samples(
         self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int

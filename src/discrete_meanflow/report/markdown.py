@@ -35,6 +35,7 @@ HEADLINES = {
     "objective-comparison": ("bars/",),
     "multi-step": ("steps/", "cause/", "pairs/"),
     "hybrid-sweep": ("best/",),
+    "joint-digits": ("confident", "classes", "distance"),
 }
 
 
