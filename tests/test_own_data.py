@@ -414,6 +414,9 @@ def test_repeats_of_rows_stay_and_no_row_is_on_both_sides():
     assert note == {"distinct": 11, "duplicates kept": 89}
     sides = [{tuple(row) for row in side.tolist()} for side in (train, apart)]
     assert not sides[0] & sides[1]
+    sorted_rows = torch.arange(200)[:, None].expand(200, 2)
+    halves = cut(sorted_rows, 100, 0, repeats=True)[1].double().chunk(2)
+    assert abs(halves[0].mean() - halves[1].mean()) < 40  # 100 apart, if they were in order
     train, apart, note = cut(rows, 4, 0, repeats=False)
     assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
 

@@ -3,22 +3,32 @@
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` to write to, which takes its place at the end.
+
+    Until then, and if anything goes wrong, what was there before stays.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

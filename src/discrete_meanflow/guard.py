@@ -24,7 +24,7 @@ def guarded(action: Callable[[], object]) -> int:
         print(f"dmf: stopped; all is saved. To go on: {on}.", file=sys.stderr)
         return STOPPED
     except KeyboardInterrupt:
-        print("dmf: stopped at once; run the same command again to go on.", file=sys.stderr)
+        print("dmf: stopped at once. To go on: run the same command again.", file=sys.stderr)
         return STOPPED
     except Exception:
         log = _write_log(traceback.format_exc())

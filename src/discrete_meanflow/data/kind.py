@@ -4,7 +4,6 @@ import contextlib
 import csv
 import gzip
 import importlib.util
-import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import replacing
 from discrete_meanflow.types import State
 
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
@@ -209,7 +209,6 @@ class Array(Kind):
         if path is None:
             raise InputError("arrays are written to a file: --out FILE.npy")
         smallest = numpy.min_scalar_type(codec.symbols - 1)
-        partial = path.with_name(f".{path.name}.tmp.npy")
         written = 0
 
         def write(records: numpy.ndarray) -> None:
@@ -217,15 +216,10 @@ class Array(Kind):
             out[written : written + len(records)] = records
             written += len(records)
 
-        try:
+        with replacing(path) as partial:
             out = numpy.lib.format.open_memmap(partial, "w+", smallest, (count, *codec.shape))
             yield write
             out.flush()
-            os.replace(partial, path)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-        finally:
-            partial.unlink(missing_ok=True)
 
 
 KINDS: dict[str, type[Kind]] = {
@@ -267,14 +261,6 @@ def _text(path: Path | None) -> Iterator[TextIO]:
             yield sys.stdout
             sys.stdout.flush()
         return
-    partial = path.with_name(f".{path.name}.tmp")
-    try:
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(partial, "wt", encoding="utf-8", newline="") as out:
-            yield out
-        os.replace(partial, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    opened = gzip.open if path.suffix == ".gz" else open
+    with replacing(path) as partial, opened(partial, "wt", encoding="utf-8", newline="") as out:
+        yield out

@@ -27,7 +27,7 @@ import discrete_meanflow
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import replacing, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.plan import Plan
 from discrete_meanflow.types import State
@@ -99,13 +99,11 @@ def write_json(path: Path, content: Json) -> None:
 
 def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
     small = torch.uint8 if vocabulary <= 256 else torch.int32
-    # Through a mapped file, since tokens may be many: save_file reads as it writes.
-    partial = path.with_name(f".{path.name}.tmp")
+    # Not as bytes in memory: tokens may be many, and save_file reads as it writes.
     try:
-        save_file({"tokens": tokens.to(small).contiguous()}, partial)
-        os.replace(partial, path)
-    except (OSError, SafetensorError) as error:
-        partial.unlink(missing_ok=True)
+        with replacing(path) as partial:
+            save_file({"tokens": tokens.to(small).contiguous()}, partial)
+    except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None
 
 

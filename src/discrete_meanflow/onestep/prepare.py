@@ -83,7 +83,10 @@ def cut(tokens: State, held_out: int | None, seed: int, repeats: bool) -> tuple[
         return (*split(tokens, held_out, seed), note)
     groups = torch.arange(kinds)[:, None]
     apart = torch.isin(which, split(groups, held_out, seed)[1][:, 0])
-    return tokens[~apart], tokens[apart], note
+    # In random order, as split gives them: files are sorted, and halves of what is held out are
+    # compared with each other.
+    order = torch.from_numpy(numpy.random.default_rng(seed).permutation(len(tokens)))
+    return tokens[order[~apart[order]]], tokens[order[apart[order]]], note
 
 
 def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
