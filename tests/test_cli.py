@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -195,6 +197,22 @@ def test_cells_that_another_experiment_has_trained_are_not_trained_again(tmp_pat
     )
     assert got["measurements"] == lent["measurements"][:1]
     assert [row[:1] for row in lent["curve"]["loss"]] == got["curve"]["loss"]
+
+
+def test_ctrl_c_between_the_starts_of_two_workers_is_not_lost(tmp_path, monkeypatch):
+    started = []
+
+    def start_and_interrupt(process):
+        BaseProcess.start(process)
+        started.append(process)
+        if len(started) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_interrupt)
+    with pytest.raises(run_module.Interrupted):
+        reproduce(order(tmp_path, jobs=2), lambda news: None)
+    assert len(started) == 2
+    assert not any(process.is_alive() for process in started)
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["while workers start", "while they train"])

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 
 
 @contextlib.contextmanager
@@ -26,3 +27,17 @@ def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def held_back(number: signal.Signals) -> Iterator[None]:
+    """A signal that comes meanwhile is obeyed at the end; processes started meanwhile never see it.
+
+    To ignore it meanwhile would keep it from them as well, and lose it for us.
+    """
+    resource_tracker.ensure_running()  # its start, with the first process, would let signals in
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -35,7 +35,7 @@ from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json, Scale
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.signals import stop_signals
+from discrete_meanflow.signals import held_back, stop_signals
 from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
 from discrete_meanflow.training.session import SAVE_EVERY
 from discrete_meanflow.training.trainer import EXCLUSIVE
@@ -385,16 +385,15 @@ def _run_in_processes(
     workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
     ending = False
-    # Ctrl-C in a terminal reaches the whole group: workers ignore it and wait for our word.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for _ in range(min(jobs, len(names))):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
-        process.start()
-        theirs.close()  # so that the end of the worker is the end of its messages
-        workers[ours] = process
-    signal.signal(signal.SIGINT, before)
     with stop_signals() as stopped:
+        # Ctrl-C in a terminal reaches the whole group: workers never see it and wait for our word.
+        with held_back(signal.SIGINT):
+            for _ in range(min(jobs, len(names))):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
+                process.start()
+                theirs.close()  # so that the end of the worker is the end of its messages
+                workers[ours] = process
         while workers:
             for pipe in wait(list(workers), timeout=0.2):
                 assert isinstance(pipe, Connection)
