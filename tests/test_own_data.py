@@ -25,7 +25,7 @@ from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.evaluate import Judge, evaluate
 from discrete_meanflow.onestep.export import export
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
-from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
+from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes
 from test_cli import in_process
 
@@ -126,6 +126,82 @@ def test_what_is_clamped_stays(trained):
     tokens, held = escaped.clamp("\\??\\\\")
     assert held.tolist() == [True, False, True, False]
     assert [escaped.alphabet.symbols[i] for i in tokens[held]] == ["?", "\\"]
+
+
+def train_by_command(monkeypatch, capsys, path, out, *words):
+    given = ("train", path, "--out", out, "--iterations", 12, "--size", 1e4, "--batch", 16)
+    code, _, err = in_process(monkeypatch, capsys, *given, "--device", "cpu", *words)
+    assert code == 0, err
+    return OneStepModel.load(out, "cpu")
+
+
+def test_a_table_may_have_semicolons_and_become_parquet(tmp_path, monkeypatch, capsys):
+    rows = [[row[0], row[1] + ",", row[2]] for row in ROWS]
+    path = tmp_path / "data.csv"
+    path.write_text("colour;letter;k\n" + "\n".join(";".join(row) for row in rows))
+    model = train_by_command(monkeypatch, capsys, path, tmp_path / "run")
+    assert model.config.codec.names == ("colour", "letter", "k")
+    assert all(row[1] == "x," for row in model.sample(5, clamp="letter=x\\,"))
+    out = tmp_path / "out.parquet"
+    code, _, err = in_process(
+        monkeypatch, capsys, "sample", tmp_path / "run", "-n", 7, "--seed", 1, "--out", out
+    )
+    assert code == 0, err
+    assert kinds.read.parquet(out) == (["colour", "letter", "k"], model.sample(7, seed=1))
+
+
+def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
+    """A column, an array of an .npz, a file of lines: the class is learned, and held."""
+    table = train_by_command(
+        monkeypatch, capsys, write(tmp_path, "table"), tmp_path / "table", "--label", "colour"
+    )
+    assert all(row[0] == "red" for row in table.sample(9, label="red"))
+    with pytest.raises(InputError, match="contradict each other"):
+        table.sample(1, clamp="colour=blue", label="red")
+
+    x = numpy.random.default_rng(0).integers(0, 2, (40, 3))
+    numpy.savez(tmp_path / "data.npz", x=x, y=x.sum(1))
+    array = train_by_command(
+        monkeypatch, capsys, tmp_path / "data.npz", tmp_path / "array", "--label", "y"
+    )
+    assert array.config.codec.classes == ("0", "1", "2", "3")
+    assert (array.config.codec.length, array.sample(4, label="3").shape) == (5, (4, 3))
+
+    (tmp_path / "classes").write_text("\n".join(word[0] for word in WORDS))
+    path = write(tmp_path, "lines")
+    words = train_by_command(
+        monkeypatch,
+        capsys,
+        path,
+        tmp_path / "lines",
+        "--label",
+        tmp_path / "classes",
+        "--held-out",
+        8,
+    )
+    tokens = next(words.tokens(6, label="c", clamp="?e"))
+    classes = words.config.codec.encode((["ae"], ["c"]))[0, words.config.codec.inner.length :]
+    assert (tokens[:, -len(classes) :] == classes).all()
+    assert all(word[1:2] == "e" for word in words.config.codec.decode(tokens))
+    assert json.loads((tmp_path / "lines" / "data.json").read_text())["classes"]["c"] == 12
+    assert len(evaluate(words, 4)["scores"]) == 6
+    for wish, message in (
+        ({"label": "z"}, "no 'z'; there are a, b, c, d"), ({"clamp": "????a"}, "5 positions"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            words.sample(1, **wish)
+
+
+def test_a_class_is_learned():
+    """Words of the class, in one step, more so with guidance."""
+    words = [f"{a}{b}{c}" for a in "ab" for b in "ef" for c in "gh"] * 8
+    data = [word + f"{i % 4}" for i, word in enumerate(words)]
+    gen = OneStepModel.fit(
+        data, labels=[word[0] for word in data], iterations=600, size=3e4, device="cpu"
+    )
+    for guidance in (1.0, 2.0):
+        found = gen.sample(200, label="b", guidance=guidance, seed=0)
+        assert sum(word[0] == "b" for word in found) > 190
 
 
 def test_a_million_samples_take_no_more_memory_than_a_lot(trained):
@@ -298,6 +374,7 @@ BAD_FILES = [
     ("a.npy", b"not an array", "cannot read"),
     ("a.txt", "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(), "distinct symbols"),
     ("a.smi", b"smiles\n", "no molecule"),
+    ("a.csv", "\n".join(f"{i},x" for i in range(12_000)).encode(), "12,000 levels"),
 ]
 
 
@@ -317,6 +394,7 @@ def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, c
         (numpy.zeros((3, 2)), "needs whole numbers"),
         (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
         (numpy.array([1, 2, 3]), "records along the first axis"),
+        (numpy.array([[0, 10**6], [1, 0]]), "at most 10,000"),
         (numpy.array([[{}], [{}]], dtype=object), "cannot read"),
     ],
 )
@@ -366,7 +444,9 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--iterations", "1"), "--iterations: at least 2"),
         (("--size", "5"), "--size: parameters from"),
         (("--bins", "4"), "--bins is for tables"),
-        (("--resume", "nowhere"), "not both"),
+        (("--resume", "nowhere"), "goes on as it began"),
+        (("--accumulate", "3"), "3 pieces do not make up a batch"),
+        (("--label", "nowhere"), "cannot read nowhere"),
     ],
 )
 def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
@@ -385,7 +465,9 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
         (("export", trained / "lines", "--onnx", "/nowhere/a.onnx"), "cannot write"),
         (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
         (("sample", trained / "array"), "--out FILE.npy"),
-        (("sample", trained / "table", "--out", tmp_path / "a.parquet"), "FILE.csv"),
+        (("sample", trained / "lines", "--class", "a"), "knows no classes"),
+        (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
         (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
         (("evaluate", trained / "lines", "-n", 0), "at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),
@@ -480,44 +562,98 @@ def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkey
         assert (code, err.count("\n")) == (2, 1), err
 
 
-FRAGILE = """
-import os, signal, sys
+KILLED = """
+import builtins, os, random, shutil, signal, sys, time
+from dataclasses import replace
+from pathlib import Path
 import discrete_meanflow.training.session as session
+from discrete_meanflow.onestep.plan import Plan
+from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
+from discrete_meanflow.training import Processes
+
+recipe = Plan._recipe
+Plan._recipe = lambda plan, *sizes: replace(recipe(plan, *sizes), block=10)
 session.SAVE_EVERY = 0.0  # a checkpoint after every block
-left = int(sys.argv.pop(1))
+opened, calls = open, {name: getattr(os, name) for name in ("fsync", "replace")}
+ready, folder = Path(sys.argv[1]), Path(sys.argv[2])
 
-def fragile(call):
-    def made(*given):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*given)
-    return made
+def child(left):
+    "A process that trains the run and dies before it touches the disk for the ``left``-th time."
+    def fragile(call):
+        def made(*given, **more):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*given, **more)
+        return made
 
-os.fsync, os.replace = fragile(os.fsync), fragile(os.replace)
-from discrete_meanflow.cli import main
-main()
+    pid = os.fork()
+    if not pid:
+        for name, call in calls.items():
+            setattr(os, name, fragile(call))
+        write = fragile(opened)
+        builtins.open = lambda path, mode="r", *given, **more: (
+            opened if mode[0] == "r" else write)(path, mode, *given, **more)
+        train(folder, Processes(), lambda news: None)
+        os._exit(0)
+    return pid
+
+def ended(pid):
+    return os.waitpid(pid, 0)[1] == 0
+
+def anew():
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ready, folder)
+
+def weights():
+    return (folder / "weights.safetensors").read_bytes()
+
+anew()
+train(folder, Processes(), lambda news: None)  # here: what it imports, children need not
+anew()
+started = time.monotonic()
+assert ended(child(0))
+seconds, whole = time.monotonic() - started, weights()
+
+killed = 0
+while True:  # at each call, the first, the second, ...
+    anew()
+    if ended(child(killed + 1)):
+        break
+    killed += 1
+    assert ended(child(0))
+    assert weights() == whole, f"killed at call {killed}"
+
+chance, seen = random.Random(0), set()
+anew()
+for _ in range(20):  # at any moment, on and on
+    pid = child(0)
+    time.sleep(chance.uniform(0, seconds))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    seen.add(tuple(_iteration_in(folder / name) for name in CHECKPOINTS))
+    if (folder / "weights.safetensors").exists():
+        assert weights() == whole
+        anew()
+assert ended(child(0))
+assert weights() == whole
+print(killed, len(seen))
 """
 
 
 def test_a_run_that_is_killed_ends_as_if_it_was_not(tmp_path, monkeypatch):
-    """kill -9 before the n-th flush or rename: in each stage, and at each of the two."""
+    """kill -9 before each write, flush and rename, then twenty times at random: the same weights."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    longer = {"iterations": 400, "second": 400}  # four blocks a stage
-    whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
-    train(whole, Processes(), lambda news: None)
-    hits = []
-    for calls in (6, 5, 9, 0):  # of which each child lives to see all but the last; 0: all
-        words = [sys.executable, "-c", FRAGILE, str(calls), "train", "--resume", str(cut)]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == (-signal.SIGKILL if calls else 0), done.stderr
-        hits.append([_iteration_in(cut / name) for name in CHECKPOINTS])
-    assert hits == [[100, 0], [200, 0], [400, 100], [400, 400]]
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
-    assert weights[0] == weights[1]
-    lines = (cut / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in lines] == list(range(100, 801, 100))
+    ready = prepared(tmp_path / "ready", iterations=20, second=20)  # two blocks a stage
+    words = [sys.executable, "-c", KILLED, str(ready), str(tmp_path / "cut")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    killed, seen = map(int, done.stdout.split())
+    assert killed >= 15  # opening, flush and rename of four checkpoints and the weights
+    assert seen >= 3  # moments in both stages
+    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in lines] == list(range(10, 41, 10))
 
 
 def prepared(folder, **changes):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -42,12 +42,16 @@ class Train:
     """Parameters of the network (default: chosen from data and machine)."""
     batch: int | None = None
     """Records a step (default: chosen from the machine)."""
+    accumulate: int = 1
+    """Pieces that a batch is worked through in, where memory is short."""
     length: int = 64
     """Of the windows that a long text is cut into."""
     tokenizer: Path | None = None
     """A Hugging Face tokenizers JSON: lines in its pieces, in the place of characters."""
     bins: int | None = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
+    label: str | None = None
+    """Where classes are: a column of the table, an array of the .npz, or a file of one a line."""
     held_out: int | None = None
     """Records kept apart for evaluation (default: 15 %, at most 10,000)."""
     seed: int = 0
@@ -62,8 +66,8 @@ class Train:
         from discrete_meanflow.onestep.train import train
         from discrete_meanflow.training import Processes
 
-        if self.file is not None and self.resume is not None:
-            raise InputError("train: a FILE or --resume RUN, not both")
+        if self.resume is not None and replace(self, resume=None, device="auto") != Train():
+            raise InputError("train: --resume RUN goes on as it began; nothing else can be given")
         processes = Processes.here(find_device(self.device))
         console = Console(quiet=not processes.first)
         folder = self.resume or self.out or Path("runs") / self._file.name.split(".")[0]
@@ -86,6 +90,7 @@ class Train:
         return self.file
 
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
+        from discrete_meanflow.data.classes import with_label
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.plan import count
@@ -103,12 +108,15 @@ class Train:
         if self.batch is not None:
             processes.check(self.batch)
         dataset = kind.read(self._file)
+        if self.label is not None:
+            dataset = with_label(dataset, self._file, self.label)
         wait = "" if self.iterations else "; looking for the pace of this machine ..."
         console.print(f"{self.file}: {kind.name}{wait}", highlight=False, markup=False)
         card = prepare(
             folder, kind, dataset, processes.device, minutes=self.minutes,
-            iterations=self.iterations, size=self.size, batch=self.batch, seed=self.seed,
-            held_out=self.held_out, processes=processes.count,
+            iterations=self.iterations, size=self.size, batch=self.batch,
+            accumulate=self.accumulate, seed=self.seed, held_out=self.held_out,
+            processes=processes.count,
         )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
@@ -136,6 +144,10 @@ class Sample:
     clamp: str | None = None
     """What is known: 'ma??' for text (?: unknown, \\?: a question mark), 'colour=red' for tables,
     '0,?,3' for arrays."""
+    label: Annotated[str | None, tyro.conf.arg(name="class")] = None
+    """The class of the records, where the run was trained with classes."""
+    guidance: float = 1.0
+    """Above 1, truer to what is known; costs a second forward pass."""
     temperature: float | None = None
     """Above 1 bolder, below 1 safer."""
     top_p: float | None = None
@@ -150,7 +162,10 @@ class Sample:
 
         model = OneStepModel.load(self.run, self.device)
         codec, kind = model.config.codec, model.config.kind
-        lots = model.tokens(self.n, self.steps, self.seed, self.clamp, self.temperature, self.top_p)
+        lots = model.tokens(
+            self.n, self.steps, self.seed, self.clamp, self.temperature, self.top_p, self.label,
+            self.guidance,
+        )  # fmt: skip
         with kind.writer(self.out, codec, self.n) as write:
             for lot in lots:
                 write(codec.decode(lot))

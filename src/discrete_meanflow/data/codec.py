@@ -1,6 +1,7 @@
 """Between records as users have them and tokens as kernels do: text, table rows, arrays."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.alphabet import Alphabet
+from discrete_meanflow.data.alphabet import MOST, Alphabet
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -50,11 +51,15 @@ class Codec(ABC):
     def made_from(cls, words: Json) -> "Codec":
         """The codec that described itself so."""
 
-    def clamp(self, pattern: str) -> tuple[State, Tensor]:
-        """Tokens, and whether a pattern gives each of them: both of shape ``(length,)``."""
+    def clamp(self, pattern: str | None, label: str | None = None) -> tuple[State, Tensor]:
+        """Tokens, and whether a pattern or class gives each of them: both ``(length,)``."""
         tokens = torch.zeros(self.length, dtype=torch.long)
         held = torch.zeros(self.length, dtype=torch.bool)
-        for place, token in self.known(pattern).items():
+        known = {} if pattern is None else self.known(pattern)
+        for place, token in ({} if label is None else self.of_class(label)).items():
+            if known.setdefault(place, token) != token:
+                raise InputError(f"clamp: '{pattern}' and class '{label}' contradict each other")
+        for place, token in known.items():
             tokens[place], held[place] = token, True
         return tokens, held
 
@@ -62,6 +67,20 @@ class Codec(ABC):
     def allowed(self) -> Tensor | None:
         """Which symbols each position may have: bool ``(length, vocabulary)``; None means all."""
         return None
+
+    @property
+    def bare(self) -> "Codec":
+        """That of the records alone, without their classes."""
+        return self
+
+    @property
+    def class_positions(self) -> list[int]:
+        """Where the class of a record stands, if records have classes."""
+        return []
+
+    def of_class(self, name: str) -> dict[int, int]:
+        """The tokens of a class by position."""
+        raise InputError("--class: this run knows no classes; they come with dmf train --label")
 
 
 @dataclass(frozen=True)
@@ -128,8 +147,18 @@ class Columns(Codec):
 
     names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
+    label: str | None = None  # the column that is the class
 
     def __post_init__(self) -> None:
+        if self.label is not None and self.label not in self.names:
+            columns = ", ".join(self.names)
+            raise InputError(f"--label: no column '{self.label}'; there are {columns}")
+        for name, levels in zip(self.names, self.levels, strict=False):
+            if len(levels) > MOST:
+                raise InputError(
+                    f"table: column {name} has {len(levels):,} levels, at most {MOST:,} work; "
+                    "numbers can be cut into --bins"
+                )
         if not self.names or len(self.names) != len(self.levels) or not all(self.levels):
             raise InputError("table: needs a name and at least one level for each column")
         if self.vocabulary < 2:
@@ -169,28 +198,41 @@ class Columns(Codec):
         ]
 
     def known(self, pattern: str) -> dict[int, int]:
-        """``colour=red,odour=n``: columns by name, the others are unknown."""
+        """``colour=red,odour=n``: columns by name, the others are unknown; ``\\,`` is a comma."""
         found: dict[int, int] = {}
-        for part in filter(None, pattern.split(",")):
-            name, _, level = part.partition("=")
-            if name not in self.names:
-                raise InputError(f"clamp: no column '{name}'; there are {', '.join(self.names)}")
-            place = self.names.index(name)
-            if level not in self.levels[place]:
-                known = ", ".join(self.levels[place])
-                raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
-            token = self.levels[place].index(level)
-            if found.setdefault(place, token) != token:
-                raise InputError(f"clamp: column {name} is given twice, with different levels")
+        for part in filter(None, re.split(r"(?<!\\),", pattern)):
+            name, _, level = part.replace("\\,", ",").partition("=")
+            for place, token in self._known(name, level).items():
+                if found.setdefault(place, token) != token:
+                    raise InputError(f"clamp: column {name} is given twice, with different levels")
         return found
 
+    def _known(self, name: str, level: str) -> dict[int, int]:
+        if name not in self.names:
+            raise InputError(f"clamp: no column '{name}'; there are {', '.join(self.names)}")
+        place = self.names.index(name)
+        if level not in self.levels[place]:
+            known = ", ".join(self.levels[place])
+            raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
+        return {place: self.levels[place].index(level)}
+
+    @property
+    def class_positions(self) -> list[int]:
+        return [] if self.label is None else [self.names.index(self.label)]
+
+    def of_class(self, name: str) -> dict[int, int]:
+        return super().of_class(name) if self.label is None else self._known(self.label, name)
+
     def describe(self) -> Json:
-        return {"columns": list(self.names), "levels": [list(each) for each in self.levels]}
+        levels = [list(each) for each in self.levels]
+        return {"columns": list(self.names), "levels": levels, "label": self.label}
 
     @classmethod
     def made_from(cls, words: Json) -> "Columns":
         levels = tuple(tuple(map(str, each)) for each in words["levels"])
-        return cls(tuple(map(str, words["columns"])), levels)
+        label = words["label"]
+        names = tuple(map(str, words["columns"]))
+        return cls(names, levels, None if label is None else str(label))
 
 
 @dataclass(frozen=True)
@@ -201,6 +243,8 @@ class Arrays(Codec):
     symbols: int
 
     def __post_init__(self) -> None:
+        if self.symbols > MOST:
+            raise InputError(f"array: numbers up to {self.symbols - 1:,}, at most {MOST:,} work")
         if self.symbols < 2 or not self.shape or min(self.shape) < 1:
             raise InputError(
                 f"array: needs at least 2 symbols and 1 position, got {self.symbols} and "

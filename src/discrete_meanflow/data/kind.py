@@ -184,7 +184,9 @@ class Table(Kind):
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Columns)
         if path is not None and path.suffix == ".parquet":
-            raise InputError("tables are written as text: --out FILE.csv")
+            with _parquet(path, codec.names) as write:
+                yield write
+            return
         with _text(path) as out:
             tabs = path is not None and ".tsv" in path.name
             table = csv.writer(out, delimiter="\t" if tabs else ",")
@@ -246,8 +248,22 @@ def detect(path: Path) -> Kind:
     # Paragraphs, or lines that no record would fill, make a text.
     if "" in lines or max(map(len, lines)) > LONGEST_LINE:
         return Windows()
-    counts = {line.count(",") for line in lines[:50]}
-    return Table() if len(counts) == 1 and counts.pop() > 0 else Lines()
+    counts = [{line.count(delimiter) for line in lines[:50]} for delimiter in read.DELIMITERS]
+    return Table() if any(len(each) == 1 and min(each) > 0 for each in counts) else Lines()
+
+
+@contextmanager
+def _parquet(path: Path, names: Sequence[str]) -> Iterator[Write]:
+    """A Parquet file to write rows to, a row group for each lot."""
+    arrow, parquet = read.pyarrow()
+    schema = arrow.schema([(name, arrow.string()) for name in names])
+
+    def write(rows: Sequence[Sequence[str]]) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        out.write_table(arrow.Table.from_arrays([arrow.array(c) for c in columns], schema=schema))
+
+    with replacing(path) as partial, parquet.ParquetWriter(partial, schema) as out:
+        yield write
 
 
 @contextmanager

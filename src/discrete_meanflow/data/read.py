@@ -6,12 +6,15 @@ import io
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
+
+DELIMITERS = ",;\t"  # between the cells of a table; of those a first line holds, the commonest
 
 
 def text(path: Path) -> str:
@@ -82,7 +85,7 @@ def table(path: Path) -> tuple[list[str], list[list[str]]]:
     that occur nowhere below; without one, columns are called c1, c2, ..."""
     content = text(path)
     first = content.split("\n", 1)[0]
-    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    delimiter = max(DELIMITERS, key=first.count)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     try:
@@ -121,16 +124,22 @@ def _is_number(cell: str) -> bool:
     return True
 
 
+def pyarrow() -> tuple[Any, Any]:
+    """The library and its Parquet part, which are installed on request."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("Parquet needs: pip install 'discrete-meanflow[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
 def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     """Names of the columns and rows of cells as text."""
+    arrow, reader = pyarrow()
     try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import read_table
-    except ImportError:
-        raise InputError("Parquet needs pyarrow: pip install pyarrow") from None
-    try:
-        found = read_table(path)
-    except (OSError, ArrowException) as error:
+        found = reader.read_table(path)
+    except (OSError, arrow.ArrowException) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     columns = [column.to_pylist() for column in found.columns]
     for name, column in zip(found.column_names, columns, strict=True):
@@ -140,15 +149,23 @@ def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     return list(found.column_names), [list(map(str, row)) for row in zip(*columns, strict=True)]
 
 
+def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
+    """The array of that name in a .npz; without a name the first, or the one of a .npy."""
+    try:
+        found = numpy.load(path, allow_pickle=False)
+        if not isinstance(found, numpy.lib.npyio.NpzFile):
+            return found
+        if name is not None and name not in found.files:
+            raise InputError(f"{path}: no array '{name}'; there are {', '.join(found.files)}")
+        return found[found.files[0] if name is None else name]
+    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+
+
 def array(path: Path) -> numpy.ndarray:
     """Whole numbers from 0, records along the first axis. Of several arrays in a file, the
     first."""
-    try:
-        found = numpy.load(path, allow_pickle=False)
-        if isinstance(found, numpy.lib.npyio.NpzFile):
-            found = found[found.files[0]]
-    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    found = array_named(path)
     if found.ndim < 2 or not found.size:
         raise InputError(f"{path}: needs records along the first axis, got shape {found.shape}")
     if found.dtype.kind not in "iub":

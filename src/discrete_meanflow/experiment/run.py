@@ -219,7 +219,7 @@ def run_cell(
         if cell.then is not None:
             kernel = copy.deepcopy(trainer.kernels()[0])
             with EXCLUSIVE:
-                problem = cell.then.problem(cell.problem, kernel, order.seeds[0])
+                problem = cell.then.problem(cell.problem, kernel, order.seeds[0], stopped)
             trainer = stage.train(problem, cell.then.recipe, "-then.safetensors", [kernel])
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None

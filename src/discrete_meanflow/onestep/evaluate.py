@@ -39,11 +39,12 @@ class Judge:
     """Scores of records against held-out ones and against what was trained on."""
 
     def __init__(self, model: OneStepModel, train: State, reference: State) -> None:
-        self.kind, self.codec = model.config.kind, model.config.codec
-        self.train, self.reference = train, reference
+        self.kind, self.codec = model.config.kind, model.config.codec.bare
+        self.train, self.reference = (each[:, : self.codec.length] for each in (train, reference))
 
     def __call__(self, x: State) -> Json:
         codec = self.codec
+        x = x[:, : codec.length]  # the record, without its class
         n, reference = codec.vocabulary, self.reference
         if isinstance(codec, Strings | Pieces):
             pad = codec.pad

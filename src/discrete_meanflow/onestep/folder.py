@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import discrete_meanflow
+from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.errors import InputError
@@ -59,7 +60,10 @@ class Config:
             raise InputError("not a run of this version")
         kind = KINDS[str(words["kind"])]()
         try:
-            return cls(kind, kind.codec.made_from(words["codec"]), Plan.made_from(words["plan"]))
+            plan, codec = Plan.made_from(words["plan"]), words["codec"]
+            if "classes" in codec:
+                return cls(kind, Classed.made_from(codec, kind.codec), plan)
+            return cls(kind, kind.codec.made_from(codec), plan)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"config.json is damaged: {error}") from None
 

@@ -2,14 +2,14 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from discrete_meanflow.data import TokenArray
+from discrete_meanflow.data.classes import classed
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
@@ -42,13 +42,17 @@ class OneStepModel:
         device: str = "auto",
         out: str | Path | None = None,
         held_out: int | None = None,
+        labels: Sequence[Any] | None = None,
         watch: Callable[[News], None] = lambda news: None,
     ) -> "OneStepModel":
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
-        ``out`` is the run folder, a temporary one by default; ``watch`` hears of each block.
+        ``out`` is the run folder, a temporary one by default; ``labels`` are the classes of the
+        records; ``watch`` hears of each block.
         """
         kind, dataset = dataset_of(records)
+        if labels is not None:
+            dataset = classed(dataset, labels)
         folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="dmf-")) / "run"
         where = find_device(device)
         prepare(
@@ -78,11 +82,17 @@ class OneStepModel:
         *,
         seed: int | None = None,
         clamp: str | None = None,
+        label: str | None = None,
+        guidance: float = 1.0,
         temperature: float | None = None,
         top_p: float | None = None,
     ) -> Any:
-        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them."""
-        lots = list(self.tokens(n, steps, seed, clamp, temperature, top_p))
+        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them.
+
+        ``label`` is their class. ``guidance`` above 1 makes them truer to what is known, at the
+        price of a second forward pass.
+        """
+        lots = list(self.tokens(n, steps, seed, clamp, temperature, top_p, label, guidance))
         return self.config.codec.decode(torch.cat(lots))
 
     def tokens(
@@ -93,6 +103,8 @@ class OneStepModel:
         clamp: str | None = None,
         heat: float | None = None,
         nucleus: float | None = None,
+        label: str | None = None,
+        guidance: float = 1.0,
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
         if n < 1:
@@ -101,9 +113,11 @@ class OneStepModel:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         adjust = [] if heat is None else [temperature(heat)]
         adjust += [] if nucleus is None else [top_p(nucleus)]
-        sampler = KernelSampler.steps(self.kernel, steps, adjust)
+        if guidance != 1 and clamp is None and label is None:
+            raise InputError("sample: guidance needs a clamp or a class to be guided by")
+        sampler = KernelSampler.steps(self.kernel, steps, adjust, guidance)
         codec, device = self.config.codec, self.kernel.home.device
-        known = None if clamp is None else codec.clamp(clamp)
+        tokens, held = codec.clamp(clamp, label)
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(seed)
@@ -112,11 +126,13 @@ class OneStepModel:
         def generate() -> Iterator[State]:
             for done in range(0, n, lot):
                 count = min(lot, n - done)
-                x, held = process.source((count, codec.length), g), None
-                if known is not None:
-                    held = _spread(known[1], count, device)
-                    x = process.hold(x, _spread(known[0], count, device), held)
-                yield sampler.sample(x, g, clamped=held).cpu()
+                free = process.source((count, codec.length), g)
+                if not bool(held.any()):
+                    yield sampler.sample(free, g).cpu()
+                    continue
+                known, clamped = (each.to(device).expand(count, -1) for each in (tokens, held))
+                x = process.hold(free, known, clamped)
+                yield sampler.sample(x, g, clamped, free if guidance != 1 else None).cpu()
 
         return generate()
 
@@ -131,10 +147,6 @@ def find_device(device: str) -> str:
     if device == "cuda" and not there:
         raise InputError("device: no CUDA device here; use cpu")
     return device
-
-
-def _spread(row: Tensor, count: int, device: torch.device) -> Tensor:
-    return row.to(device).expand(count, -1)
 
 
 def _any(vocabulary: int, length: int) -> TokenArray:

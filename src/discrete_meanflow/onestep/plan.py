@@ -13,7 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import Soft
+from discrete_meanflow.process import Anywhere, Clamps, Either, Given, Soft
 from discrete_meanflow.times import TauUniform
 from discrete_meanflow.training import Coupling, Problem, Recipe, Trainer
 
@@ -44,6 +44,7 @@ class Plan:
     layers: int
     heads: int  # of attention; 0 is a network without, over the flattened state
     compiled: bool = False
+    accumulate: int = 1  # pieces that a batch is worked through in
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -83,6 +84,7 @@ class Plan:
             tf32=True,
             bf16=self.bf16,
             compiled=self.compiled,
+            accumulate=self.accumulate,
         )
 
     def network(self, codec: Codec) -> nn.Module:
@@ -98,8 +100,11 @@ class Plan:
         return SoftKernel(self.network(codec), codec.vocabulary)
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
+        clamps: Clamps = Anywhere(CLAMPED)
+        if codec.class_positions:
+            clamps = Either(Given(codec.class_positions), clamps)
         return Problem(
-            Soft(data, CLAMPED),
+            Soft(data, clamps),
             TauUniform(codec.vocabulary),
             lambda: self.kernel(codec),
             PosteriorRegression(),
@@ -116,7 +121,9 @@ class Plan:
             raise InputError(f"this is no plan of a training: {error}") from None
 
 
-def choose(codec: Codec, device: str, size: float | None, seed: int, batch: int | None) -> Plan:
+def choose(
+    codec: Codec, device: str, size: float | None, seed: int, batch: int | None, accumulate: int = 1
+) -> Plan:
     """A plan for the data and the device; ``size`` is the one dial, in parameters."""
     gpu = torch.device(device).type == "cuda"
     size = size or (GPU_SIZE if gpu else CPU_SIZE)
@@ -134,7 +141,10 @@ def choose(codec: Codec, device: str, size: float | None, seed: int, batch: int 
         heads = network.position.shape[1] // 32
         sizes = (32 * heads, len(network.layers), heads)
     rate = 1e-3 if size < 5e6 else 6e-4
-    return Plan(1, 1, 1, batch or (512 if gpu else 256), rate, seed, gpu, *sizes)
+    batch = batch or (512 if gpu else 256)
+    if accumulate < 1 or batch % accumulate:
+        raise InputError(f"--accumulate: {accumulate} pieces do not make up a batch of {batch}")
+    return Plan(1, 1, 1, batch, rate, seed, gpu, *sizes, accumulate=accumulate)
 
 
 def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:

@@ -8,6 +8,7 @@ import numpy
 import torch
 
 from discrete_meanflow.data import TokenArray, split
+from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
@@ -30,6 +31,7 @@ def prepare(
     iterations: int | None = None,
     size: float | None = None,
     batch: int | None = None,
+    accumulate: int = 1,
     seed: int = 0,
     held_out: int | None = None,
     processes: int = 1,
@@ -42,7 +44,7 @@ def prepare(
     codec = dataset.codec
     tokens = dataset.encoded()
     if dataset.tokens is None:
-        train, rest, note = cut(tokens, held_out, seed, isinstance(codec, Columns | Arrays))
+        train, rest, note = cut(tokens, held_out, seed, isinstance(codec.bare, Columns | Arrays))
     else:
         train, rest = end_apart(tokens, held_out)
         note = {"windows": len(tokens)}
@@ -54,7 +56,7 @@ def prepare(
         "held-out records": len(rest),
         **understood(codec, dataset),
     }
-    plan = choose(codec, device, size, seed, batch)
+    plan = choose(codec, device, size, seed, batch, accumulate)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
         plan = of_iterations(plan, codec, iterations)
@@ -100,6 +102,10 @@ def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
 
 def understood(codec: Codec, dataset: Dataset) -> Json:
     """What the data looks like, for the card."""
+    if isinstance(codec, Classed):
+        records, names = dataset.records
+        inner = understood(codec.inner, Dataset(records, codec.inner))
+        return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
     if isinstance(codec, Strings):
         known = dataset.records is not None
         lengths = sorted(map(len, dataset.records)) if known else [codec.length]
@@ -111,7 +117,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         }
     if isinstance(codec, Columns):
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
-        return {"columns": levels}
+        return {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
     if isinstance(codec, Pieces):
         return {"symbols": codec.vocabulary, "tokens at most": codec.length}
     assert isinstance(codec, Arrays)

@@ -51,7 +51,9 @@ def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> 
     with stop_signals() as stopped:
         stages = Stages(folder, config, processes, watch, stopped)
         kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
-        problem = plan.coupling.problem(problem, kernel, plan.seed)
+        problem = plan.coupling.problem(
+            problem, kernel, plan.seed, lambda: processes.any(stopped())
+        )
         recipe = plan.coupling.recipe
         kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
     with processes.first_before_others() as first:

@@ -2,7 +2,7 @@
 
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
-from discrete_meanflow.process.clamps import Anywhere, Clamps, Given
+from discrete_meanflow.process.clamps import Anywhere, Clamps, Either, Given
 from discrete_meanflow.process.coupled import Coupled
 from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
 from discrete_meanflow.process.posterior import Posterior
@@ -17,6 +17,7 @@ __all__ = [
     "ChainProcess",
     "Clamps",
     "Coupled",
+    "Either",
     "Given",
     "Interpolating",
     "Masking",

@@ -38,6 +38,23 @@ class Anywhere(Clamps):
         return f"{self.share:g}"
 
 
+class Either(Clamps):
+    """What one says is known, and what the other does."""
+
+    def __init__(self, one: Clamps, other: Clamps) -> None:
+        super().__init__(max(one.share, other.share))
+        self.one, self.other = one, other
+
+    def sample(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
+        return self.one.sample(shape, length, g) | self.other.sample(shape, length, g)
+
+    def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
+        return self.one.choose(shape, length, g) | self.other.choose(shape, length, g)
+
+    def __repr__(self) -> str:
+        return f"Either({self.one!r}, {self.other!r})"
+
+
 class Given(Clamps):
     """Always the same positions, such as those of a class label (``data.labelled``)."""
 

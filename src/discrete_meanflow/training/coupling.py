@@ -1,11 +1,12 @@
 """The second stage of a soft kernel: learn in one step what the first does in many."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import SingleTime
 from discrete_meanflow.objective import OnCouples, PosteriorRegression
@@ -26,16 +27,31 @@ class Coupling:
         if self.count < 1 or self.steps < 1:
             raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
 
-    def problem(self, first: Problem, kernel: Kernel, seed: int) -> Problem:
+    def problem(
+        self,
+        first: Problem,
+        kernel: Kernel,
+        seed: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Problem:
         """The diagonal as before, and the couples beside it."""
         if not isinstance(first.process, Soft):
             raise InputError("coupling: is for soft states")
-        process = self.couples(first.process, kernel, seed)
+        process = self.couples(first.process, kernel, seed, stopped)
         return replace(first, process=process, objective=OnCouples(PosteriorRegression()))
 
     @torch.no_grad()
-    def couples(self, process: Soft, kernel: Kernel, seed: int) -> Coupled:
-        """Noise, some of it clamped as the process clamps, and where the kernel carries it."""
+    def couples(
+        self,
+        process: Soft,
+        kernel: Kernel,
+        seed: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Coupled:
+        """Noise, some of it clamped as the process clamps, and where the kernel carries it.
+
+        They follow from the kernel and the seed: nothing of them is saved when they are stopped.
+        """
         g = torch.Generator(kernel.home.device).manual_seed(seed)
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         diagonal = SoftKernel(SingleTime(kernel.network), process.states)
@@ -50,6 +66,8 @@ class Coupling:
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 ends = sampler.sample(start, g, clamped=held if process.clamps.share else None)
             parts.append((start.half(), ends, held))
+            if stopped():
+                raise Interrupted
         starts, ends, held = (torch.cat(each) for each in zip(*parts, strict=True))
         return Coupled(process.data, starts, ends, held, process.clamps)
 

@@ -1,0 +1,99 @@
+"""Records with their class behind them: known when it is asked for, drawn along when it is not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data import read
+from discrete_meanflow.data.codec import Codec, Columns, Json
+from discrete_meanflow.data.kind import Dataset
+from discrete_meanflow.data.labels import label_positions, label_tokens, labelled
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.types import State
+
+
+@dataclass(frozen=True)
+class Classed(Codec):
+    """Records of another codec, and the number of each one's class in the same alphabet."""
+
+    inner: Codec
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) != len(self.classes):
+            raise InputError("classes: one is named twice")
+        label_positions(len(self.classes), self.inner.vocabulary)  # objects if there are too few
+
+    @property
+    def vocabulary(self) -> int:
+        return self.inner.vocabulary
+
+    @property
+    def length(self) -> int:
+        return self.inner.length + label_positions(len(self.classes), self.vocabulary)
+
+    @property
+    def bare(self) -> Codec:
+        return self.inner
+
+    @property
+    def class_positions(self) -> list[int]:
+        return list(range(self.inner.length, self.length))
+
+    @property
+    def allowed(self) -> Tensor | None:
+        if self.inner.allowed is None:
+            return None
+        more = torch.ones(self.length - self.inner.length, self.vocabulary, dtype=torch.bool)
+        return torch.cat([self.inner.allowed, more])
+
+    def encode(self, records: tuple[Any, Sequence[str]]) -> State:
+        """Of records and their classes."""
+        tokens, number = self.inner.encode(records[0]), {c: i for i, c in enumerate(self.classes)}
+        labels = torch.tensor([number[each] for each in records[1]])
+        return labelled(tokens, labels, len(self.classes), self.vocabulary)
+
+    def decode(self, tokens: State) -> Any:
+        return self.inner.decode(tokens[:, : self.inner.length])
+
+    def known(self, pattern: str) -> dict[int, int]:
+        return self.inner.known(pattern)
+
+    def of_class(self, name: str) -> dict[int, int]:
+        if name not in self.classes:
+            raise InputError(f"--class: no '{name}'; there are {', '.join(self.classes)}")
+        number = torch.tensor([self.classes.index(name)])
+        tokens = label_tokens(number, len(self.classes), self.vocabulary)[0].tolist()
+        return dict(zip(self.class_positions, tokens, strict=True))
+
+    def describe(self) -> Json:
+        return {**self.inner.describe(), "classes": list(self.classes)}
+
+    @classmethod
+    def made_from(cls, words: Json, inner: type[Codec] = Codec) -> "Classed":
+        return cls(inner.made_from(words), tuple(map(str, words["classes"])))
+
+
+def classed(dataset: Dataset, classes: Sequence[Any]) -> Dataset:
+    """The records with a class for each."""
+    if dataset.records is None:
+        raise InputError("classes: windows of one text have none")
+    if len(classes) != len(dataset.records):
+        raise InputError(f"classes: {len(classes)} of them for {len(dataset.records)} records")
+    names = [str(each) for each in classes]
+    codec = Classed(dataset.codec, tuple(sorted(set(names))))
+    return Dataset((dataset.records, names), codec)
+
+
+def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
+    """``label`` is a column of the table, an array of the .npz, or a file with a class a line."""
+    codec = dataset.codec
+    if isinstance(codec, Columns):
+        return replace(dataset, codec=replace(codec, label=label))
+    if path.suffix == ".npz":
+        return classed(dataset, read.array_named(path, label).tolist())
+    return classed(dataset, read.lines(Path(label)))
