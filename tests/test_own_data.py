@@ -643,7 +643,7 @@ print(killed, len(seen))
 
 
 def test_a_run_that_is_killed_ends_as_if_it_was_not(tmp_path, monkeypatch):
-    """kill -9 before each write, flush and rename, then twenty times at random: the same weights."""
+    """kill -9 before each write, flush and rename, and at random moments: the same weights."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     ready = prepared(tmp_path / "ready", iterations=20, second=20)  # two blocks a stage
     words = [sys.executable, "-c", KILLED, str(ready), str(tmp_path / "cut")]

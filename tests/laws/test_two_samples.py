@@ -6,6 +6,7 @@ import torch
 from discrete_meanflow.experiment.joint_rna import connected, correlation
 from discrete_meanflow.experiment.joint_sudoku import constraints_kept
 from discrete_meanflow.metric.molecules import count_tv, read_smiles
+from discrete_meanflow.metric.text import Reader, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
     column_pair_tv,
     copies,
@@ -85,3 +86,27 @@ def test_restricted_positions_never_leave_their_alphabet():
     q = network(torch.randn(4, 2, 3, generator=seeded()), time, time).softmax(-1)
     assert bool((q[:, ~allowed] == 0).all())
     assert bool((q[:, allowed] > 0).all())
+
+
+def test_words_at_the_edges_of_a_window_do_not_count():
+    assert known_words(["he cat sat on m", "xx on yy zz a"], "the cat sat on a mat") == 4 / 6
+    assert known_words(["abc", ""], "abc") == 0
+
+
+def test_the_entropy_of_letters():
+    x = torch.tensor([[0, 0, 0, 0], [0, 1, 2, 3]])
+    assert letter_entropy(x, 4) == pytest.approx(1.0)
+
+
+def test_a_reader_learns_what_follows_what_and_sees_no_future():
+    """Symbols that go round 0 1 2: the first costs log2 3 bits, the others none."""
+    start = torch.arange(201)[:, None]
+    x = (start + torch.arange(6)) % 3
+    reader = Reader.trained(x, 3, "cpu", 150, batch=32, width=32, layers=1)
+    bits = reader(x[:9])
+    assert (bits[:, 0] - torch.tensor(3.0).log2()).abs().max() < 0.3
+    assert bits[:, 1:].max() < 0.3
+    other = x[:9].clone()
+    other[:, 4:] = 0
+    assert torch.allclose(reader(other)[:, :4], bits[:, :4])
+    assert reader.bits(x) == pytest.approx(reader(x).mean().item(), rel=1e-4)

@@ -179,6 +179,11 @@ class Evaluate:
     """The run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 2000
     """Records to generate at each number of steps."""
+    steps: tuple[int, ...] = (1, 2, 4, 8, 16)
+    """Numbers of forward passes."""
+    reading: int = 0
+    """Steps to train a small autoregressive network on other held-out records, which then tells
+    bits per symbol (some thousands; slow without a GPU)."""
     seed: int = 0
     """Of the records."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -193,7 +198,8 @@ class Evaluate:
         from discrete_meanflow.onestep.folder import write_json
         from discrete_meanflow.report.evaluation import draw_evaluation
 
-        found = evaluate(OneStepModel.load(self.run, self.device), self.n, self.seed)
+        model = OneStepModel.load(self.run, self.device)
+        found = evaluate(model, self.n, self.seed, self.steps, self.reading)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
         table = Table(title=f"{self.run}: {found['records']} records each")
@@ -226,6 +232,7 @@ class Export:
 
 def _short(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = text.replace("\n", "\\n").replace("\t", "\\t")
     return text if len(text) <= 100 else text[:97] + "..."
 
 
