@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -89,6 +89,17 @@ class Train:
             raise InputError(f"{self.file} does not exist")
         return self.file
 
+    @property
+    def _command(self) -> str:
+        """What was asked for, without the places of this machine."""
+        words = ["dmf", "train", self._file.name]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("file", "out", "device") and value != field.default:
+                name = value.name if isinstance(value, Path) else f"{value}"
+                words += [f"--{field.name.replace('_', '-')}", name]
+        return " ".join(words)
+
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.classes import with_label
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
@@ -116,7 +127,7 @@ class Train:
             folder, kind, dataset, processes.device, minutes=self.minutes,
             iterations=self.iterations, size=self.size, batch=self.batch,
             accumulate=self.accumulate, seed=self.seed, held_out=self.held_out,
-            processes=processes.count,
+            processes=processes.count, command=self._command,
         )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)

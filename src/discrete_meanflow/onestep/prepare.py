@@ -35,8 +35,12 @@ def prepare(
     seed: int = 0,
     held_out: int | None = None,
     processes: int = 1,
+    command: str | None = None,
 ) -> Json:
-    """Write a run folder that is ready to be trained; the data card, as it stands in it."""
+    """Write a run folder that is ready to be trained; the data card, as it stands in it.
+
+    ``command`` is kept in it: how the run can be made again.
+    """
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
     if (out / "config.json").exists():
@@ -55,6 +59,7 @@ def prepare(
         "training records": len(train),
         "held-out records": len(rest),
         **understood(codec, dataset),
+        **({} if command is None else {"command": command}),
     }
     plan = choose(codec, device, size, seed, batch, accumulate)
     data = TokenArray(train, codec.vocabulary)

@@ -39,6 +39,10 @@ HEADLINES = {
 }
 
 
+# What is told of runs of one's own data, where it was measured.
+OWN_DATA = ("pair TV", "well-formed", "valid", "unique", "copies", "AUC", "known words", "bits")
+
+
 def read_runs(results: Path) -> dict[str, Json]:
     return {
         path.parent.name: json.loads(path.read_text())
@@ -106,6 +110,27 @@ def speed_table(bench: Path) -> str:
     return "\n".join(lines)
 
 
+def own_data_table(results: Path) -> str:
+    """Runs of one's own data: the score of samples, and in brackets that of held-out records."""
+    lines = [
+        "| command | on | steps | " + " | ".join(OWN_DATA) + " |",
+        "|---" * (3 + len(OWN_DATA)) + "|",
+    ]
+    for path in sorted(results.glob("own-*/evaluation.json")):
+        found, card = (
+            json.loads((path.parent / name).read_text()) for name in (path.name, "data.json")
+        )
+        where = found["environment"]["gpu"] or found["environment"]["machine"]
+        real = found["scores"].pop("held out")
+        for who, scores in found["scores"].items():
+            cells = [
+                f"{scores[key]:.3f} ({real[key]:.3f})" if key in scores else "-" for key in OWN_DATA
+            ]
+            begins = f"`{card['command']}` | {where}" if who == "1 step" else " | "
+            lines.append(f"| {begins} | {who.split()[0]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def results_page(runs: dict[str, Json]) -> str:
     """docs/results.md: every claim of every run, and its figures."""
     sections = ["# Results", "", "Every number on this page is read from `results/`.", ""]
@@ -123,6 +148,7 @@ def readme_text(text: str, results: Path) -> str:
     for name in GRIDS:
         if name in runs:
             text = with_section(text, name, grid_markdown(grid(runs[name])))
+    text = with_section(text, "own data", own_data_table(results))
     return with_section(text, "speed", speed_table(results / "bench"))
 
 
