@@ -235,6 +235,10 @@ def test_evaluation_tells_copies_from_the_new(tmp_path):
     assert 0 < real["nearest"] < 1
 
 
+def test_what_is_no_sequence_is_invalid():
+    assert kinds.Fasta().valid(["ACG-U", "", "AC_G", "AC G"]) == [True, False, False, False]
+
+
 def test_the_five_lines_of_the_readme(tmp_path):
     gen = OneStepModel.fit(WORDS, iterations=30, size=1e4, device="cpu")
     assert len(gen.sample(5)) == 5

@@ -10,6 +10,7 @@ from discrete_meanflow.metric.text import Reader, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
     column_pair_tv,
     copies,
+    familiar,
     gram_tv,
     nearest,
     telling_apart,
@@ -35,6 +36,12 @@ def test_pairs_of_columns_see_what_columns_do_not():
     assert column_pair_tv(x, y, 2) == 1.0
     assert column_pair_tv(x, x.flip(0), 2) == 0.0
     assert column_pair_tv(x[:, :1], y[:, :1], 2) == 0.0
+
+
+def test_a_pair_that_was_never_seen_is_strange():
+    train = torch.tensor([[0, 0, 0], [1, 1, 0], [0, 1, 1]])
+    x = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
+    assert familiar(x, train, 2) == 0.5  # 01_, 0_0 and _10 occur; 10_ does not, nor 1_1
 
 
 def test_copies_and_neighbours():

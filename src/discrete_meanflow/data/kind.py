@@ -4,6 +4,7 @@ import contextlib
 import csv
 import gzip
 import importlib.util
+import string
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from discrete_meanflow.types import State
 
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
 WINDOW = 64
+FASTA = set(string.ascii_letters + "-.*")
 Write = Callable[[Any], None]
 
 
@@ -162,6 +164,10 @@ class Fasta(Kind):
 
         with _text(path) as out:
             yield write
+
+    def valid(self, records: Sequence[str]) -> list[bool]:
+        """Letters, gaps and stops, and something of them."""
+        return [bool(record) and set(record) <= FASTA for record in records]
 
 
 class Table(Kind):

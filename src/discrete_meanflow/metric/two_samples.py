@@ -55,6 +55,15 @@ def column_pair_tv(x: State, y: State, vocabulary: int, seed: int = 0) -> float:
     return sum(law_tv(a, b) for a, b in both) / len(pairs)
 
 
+def familiar(x: State, train: State, vocabulary: int) -> float:
+    """The share of x in which every pair of symbols, at its two positions, is one of training."""
+    fine = torch.ones(len(x), dtype=torch.bool)
+    for i, j in itertools.combinations(range(x.shape[1]), 2):
+        both = [z[:, i].long() * vocabulary + z[:, j] for z in (x, train)]
+        fine &= torch.isin(both[0], both[1].unique())
+    return fine.double().mean().item()
+
+
 def copies(x: State, train: State) -> float:
     """The share of x that are training records, to the letter (the first two million)."""
     known = {row.tobytes() for row in train[:MOST_KNOWN].to(torch.int32).numpy()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from discrete_meanflow.data.codec import Strings
+from discrete_meanflow.data.codec import Columns, Strings
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError
@@ -104,6 +104,8 @@ class Judge:
         if self.reader is not None:
             found["bits"] = self.reader.bits(x)
             found["entropy"] = text.letter_entropy(x, n)
+        if isinstance(codec, Columns):
+            found["valid"] = two_samples.familiar(x, self.train, n)
         valid = self.kind.valid(codec.decode(x))
         if valid is not None:
             found["valid"] = sum(valid) / len(valid)
