@@ -35,6 +35,7 @@ HEADLINES = {
     "objective-comparison": ("bars/",),
     "multi-step": ("steps/", "cause/", "pairs/"),
     "hybrid-sweep": ("best/",),
+    "structured-noise": ("max_error/", "middle_tv/"),
     "joint-digits": ("confident", "classes", "distance"),
 }
 
