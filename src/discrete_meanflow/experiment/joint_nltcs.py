@@ -24,7 +24,7 @@ class JointNltcs(RealData):
     title = "nltcs: the joint law of 16 binary answers, counted out"
     promises = ("one-step TV to the test law at most 0.37, from 1,000,000 samples",)
     draws = 1_000_000
-    recipes: ClassVar = {kind: RECIPE for kind in KINDS}
+    recipes: ClassVar = dict.fromkeys(KINDS, RECIPE)
     coupling: ClassVar = Coupling(200_000, 64, replace(RECIPE, batch=2 * RECIPE.batch))
 
     def cut(self) -> Records:
