@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy
 import pytest
@@ -22,8 +23,10 @@ from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep import plan as plans
 from discrete_meanflow.onestep.evaluate import Judge, evaluate
 from discrete_meanflow.onestep.export import export
+from discrete_meanflow.onestep.plan import choose, fitted
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes
@@ -713,3 +716,21 @@ def test_a_training_that_comes_apart_says_where(tmp_path):
     with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
         train(folder, Processes(), lambda news: None)
     assert not (folder / "weights.safetensors").exists()
+
+
+def test_the_plan_fits_the_minutes_though_a_try_is_disturbed(monkeypatch):
+    """The first try of each takes a second longer: the steps must not be counted by it."""
+    _, dataset = dataset_of(WORDS)
+    codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
+    plan = choose(codec, "cpu", 1e4, 0, 16)
+    calm = fitted(plan, codec, data, "cpu", 0.2)
+    quickest = plans._quickest
+
+    def disturbed(work):
+        calls = []
+        return quickest(lambda: (calls or time.sleep(1), calls.append(work())))
+
+    monkeypatch.setattr(plans, "_quickest", disturbed)
+    other = fitted(plan, codec, data, "cpu", 0.4)  # the seconds that are slept, and as many more
+    assert other.iterations > calm.iterations / 3
+    assert other.second > calm.second / 3
