@@ -21,6 +21,7 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray, windows
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
@@ -168,7 +169,12 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
         monkeypatch, capsys, tmp_path / "data.npz", tmp_path / "array", "--label", "y"
     )
     assert array.config.codec.classes == ("0", "1", "2", "3")
-    assert (array.config.codec.length, array.sample(4, label="3").shape) == (5, (4, 3))
+    assert (array.config.codec.length, array.sample(4, label=3).shape) == (5, (4, 3))
+    out = tmp_path / "out.npy"
+    words = ("sample", tmp_path / "array", "-n", 4, "--class", 3, "--out", out, "--seed", 0)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    assert numpy.array_equal(numpy.load(out), array.sample(4, label=3, seed=0))
 
     (tmp_path / "classes").write_text("\n".join(word[0] for word in WORDS))
     path = write(tmp_path, "lines")
@@ -293,7 +299,7 @@ def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
 
 
 MEMORY = """
-import resource, sys
+import sys, threading
 from pathlib import Path
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data import TokenArray
@@ -304,13 +310,22 @@ def anonymous():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
-before = anonymous()
+before, peak, done = anonymous(), [0.0], threading.Event()
+
+def watch():
+    while not done.wait(0.002):
+        peak[0] = max(peak[0], anonymous())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
 dataset = Windows(64).read(Path(sys.argv[1]))
 folder.write_tokens(Path(sys.argv[2]), dataset.encoded(), dataset.codec.vocabulary)
 tokens = folder.read_tokens(Path(sys.argv[2]).parent, "train", dataset.codec)
 data = TokenArray(tokens, dataset.codec.vocabulary)
 data.sample((100, 256), torch.Generator().manual_seed(0))
-print(anonymous() - before)
+done.set()
+watcher.join()
+print(peak[0] - before)
 """
 
 
@@ -382,6 +397,10 @@ BAD_FILES = [
     ("a.txt", "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(), "distinct symbols"),
     ("a.smi", b"smiles\n", "no molecule"),
     ("a.csv", "\n".join(f"{i},x" for i in range(12_000)).encode(), "12,000 levels"),
+    ("a.smi", b" \n \n", "no molecule"),
+    ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
+    ("a.npy.gz", gzip.compress(b"no array"), "cannot read"),
+    ("a.parquet.gz", gzip.compress(b"no table"), "cannot read"),
 ]
 
 
@@ -431,7 +450,9 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
         (("--clamp", "abcdefgh"), "8 positions, the sequences have 4"),
         (("--steps", "0"), "at least one step"),
         (("-n", "0"), "at least 1 record"),
-        (("--temperature", "0"), "must be > 0"),
+        (("--temperature", "0"), "temperature: from 0.001"),
+        (("--temperature", "inf"), "temperature: from 0.001"),
+        (("--clamp", "a", "--guidance", "nan"), "guidance up to 100"),
         (("--out", "/nowhere/x"), "cannot write"),
     ],
 )
@@ -452,6 +473,8 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--size", "5"), "--size: parameters from"),
         (("--bins", "4"), "--bins is for tables"),
         (("--resume", "nowhere"), "goes on as it began"),
+        (("--batch", "0"), "--batch: from 1"),
+        (("--size", "0"), "--size: parameters from"),
         (("--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
     ],
@@ -475,6 +498,8 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
         (("sample", trained / "lines", "--class", "a"), "knows no classes"),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
+        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "--minutes: from 0"),
+        (("sample", trained / "array", "--out", tmp_path / "a.npz"), "--out FILE.npy"),
         (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
         (("evaluate", trained / "lines", "-n", 0), "at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),
@@ -496,18 +521,31 @@ def test_tokens_of_256_symbols_are_read_back(tmp_path):
         TokenArray(again, 255)
 
 
-def test_repeats_of_rows_stay_and_no_row_is_on_both_sides():
+def test_repeats_of_rows_stay_and_strings_are_on_one_side():
     rows = torch.tensor([[0, 0]] * 90 + [[i, 1] for i in range(10)])
-    train, apart, note = cut(rows, 4, 0, repeats=True)
-    assert len(train) + len(apart) == 100
+    train, apart, note = cut(rows, 20, 0, repeats=True)
+    assert (len(train), len(apart)) == (80, 20)
     assert note == {"distinct": 11, "duplicates kept": 89}
-    sides = [{tuple(row) for row in side.tolist()} for side in (train, apart)]
-    assert not sides[0] & sides[1]
+    assert 0.7 < (apart == 0).all(1).double().mean() < 1  # nine of ten, as in the file
     sorted_rows = torch.arange(200)[:, None].expand(200, 2)
     halves = cut(sorted_rows, 100, 0, repeats=True)[1].double().chunk(2)
     assert abs(halves[0].mean() - halves[1].mean()) < 40  # 100 apart, if they were in order
     train, apart, note = cut(rows, 4, 0, repeats=False)
     assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
+    classes = torch.tensor([[i // 2, i // 2, i % 2] for i in range(40)])  # each under two classes
+    sides = cut(classes, 5, 0, False, 2)[:2]
+    assert [len(side) for side in sides] == [30, 10]
+    assert not torch.isin(sides[0][:, 0], sides[1][:, 0]).any()
+
+
+PLANS = {
+    "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
+    "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
+}  # fmt: skip
+NOTES = {
+    "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
+    "no history": {"iteration": 0, "history": {"first loss": "x"}},
+}  # fmt: skip
 
 
 def spoil(folder, what):
@@ -539,12 +577,22 @@ def spoil(folder, what):
     elif what == "deep":
         (folder / "config.json").write_text("[" * 100_000)
         return
-    elif what == "checkpoint":
+    elif what in NOTES:
         weights.unlink()
         with safe_open(folder / "checkpoint-1.safetensors", "pt") as file:
-            note = json.loads(file.metadata()["note"]) | {"iteration": 10**9}
+            note = json.dumps(json.loads(file.metadata()["note"]) | NOTES[what])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        save_file(tensors, folder / "checkpoint-1.safetensors", {"note": json.dumps(note)})
+        if what == "no generator":
+            tensors["generator/0"] = torch.full_like(tensors["generator/0"], 255)
+        note = "[" * 100_000 if what == "deep note" else note
+        save_file(tensors, folder / "checkpoint-1.safetensors", {"note": note})
+    elif what in PLANS:
+        weights.unlink()
+        config["plan"] |= PLANS[what]
+    elif what == "surrogate":
+        config["codec"]["symbols"] = "\ud800" + config["codec"]["symbols"][1:]
+    elif what == "long":
+        config["codec"]["length"] = 10**18
     elif what == "codec":
         del config["codec"]["symbols"]
     elif what == "json":
@@ -556,7 +604,8 @@ def spoil(folder, what):
 @pytest.mark.parametrize(
     "what",
     ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json",
-     "no count", "a tower", "endless", "deep", "checkpoint"],
+     "no count", "a tower", "endless", "deep", "checkpoint", "deep note", "no history",
+     "no generator", "surrogate", "long", *PLANS],
 )  # fmt: skip
 def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
     OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
@@ -571,15 +620,11 @@ def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkey
 
 KILLED = """
 import builtins, os, random, shutil, signal, sys, time
-from dataclasses import replace
 from pathlib import Path
 import discrete_meanflow.training.session as session
-from discrete_meanflow.onestep.plan import Plan
 from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
 from discrete_meanflow.training import Processes
 
-recipe = Plan._recipe
-Plan._recipe = lambda plan, *sizes: replace(recipe(plan, *sizes), block=10)
 session.SAVE_EVERY = 0.0  # a checkpoint after every block
 opened, calls = open, {name: getattr(os, name) for name in ("fsync", "replace")}
 ready, folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -652,7 +697,7 @@ print(killed, len(seen))
 def test_a_run_that_is_killed_ends_as_if_it_was_not(tmp_path, monkeypatch):
     """kill -9 before each write, flush and rename, and at random moments: the same weights."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    ready = prepared(tmp_path / "ready", iterations=20, second=20)  # two blocks a stage
+    ready = prepared(tmp_path / "ready", iterations=20, second=20, block=10)  # two blocks a stage
     words = [sys.executable, "-c", KILLED, str(ready), str(tmp_path / "cut")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -734,3 +779,107 @@ def test_the_plan_fits_the_minutes_though_a_try_is_disturbed(monkeypatch):
     other = fitted(plan, codec, data, "cpu", 0.4)  # the seconds that are slept, and as many more
     assert other.iterations > calm.iterations / 3
     assert other.second > calm.second / 3
+
+
+def test_a_damaged_log_is_begun_anew(tmp_path):
+    folder = prepared(tmp_path / "run")
+    (folder / "metrics.jsonl").write_bytes(b"\xff\n" + b"[" * 100_000)
+    train(folder, Processes(), lambda news: None)
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in lines] == [20, 40]
+
+
+TABLES = [
+    ("a.csv", "0,5;1,25\n0,7;1,5\n0,5;2,5", ["c1", "c2"], 3),
+    ("a.tsv", "x\ty\n1,2,3\ta\n2,2,2\ta", ["x", "y"], 2),
+    ("a.csv", "2020-01-01,user0\n2020-01-02,user1\n2020-01-03,user2", ["c1", "c2"], 3),
+    ("a.csv", "x,y\na,1\na,2", ["x", "y"], 2),
+    ("a.csv", "a,b\na,1\na,2", ["c1", "c2"], 3),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "names", "rows"), TABLES)
+def test_how_a_table_is_read(name, content, names, rows, tmp_path):
+    (tmp_path / name).write_text(content)
+    found = kinds.read.table(tmp_path / name)
+    assert (found[0], len(found[1])) == (names, rows)
+    said = kinds.read.table(tmp_path / name, header=True)
+    assert len(said[1]) == content.count("\n")
+    assert len(kinds.read.table(tmp_path / name, header=False)[1]) == content.count("\n") + 1
+
+
+def test_one_blank_line_makes_no_prose(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join([*WORDS, "", *WORDS]))
+    assert isinstance(kinds.detect(tmp_path / "a.txt"), kinds.Lines)
+
+
+def test_tables_and_arrays_may_be_gzipped(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(frame.to_parquet()))
+    dataset = kinds.detect(tmp_path / "a.parquet.gz").read(tmp_path / "a.parquet.gz")
+    assert dataset.records == [["1", "x"], ["2", "y"], ["2", "y"]]
+    with kinds.Table().writer(tmp_path / "b.parquet", dataset.codec, 3) as out:
+        out(dataset.records)
+    assert pandas.read_parquet(tmp_path / "b.parquet")["a"].tolist() == [1, 2, 2]  # numbers
+    numpy.save(tmp_path / "a.npy", numpy.arange(6).reshape(3, 2))
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress((tmp_path / "a.npy").read_bytes()))
+    assert kinds.detect(tmp_path / "a.npy.gz").read(tmp_path / "a.npy.gz").records.shape == (3, 2)
+
+
+def test_many_symbols_are_drawn_a_few_at_a_time():
+    """A step of 256 images of 784 pixels in 256 shades: 200 MB, and never a hundred of them."""
+    plan = choose(Arrays((28, 28), 256), "cpu", None, 0, None)
+    assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
+    assert choose(Arrays((4, 4), 16), "cpu", None, 0, None).block == 100
+    assert choose(Arrays((4, 4), 16), "cpu", None, 0, None, processes=3).batch % 6 == 0
+    with pytest.raises(InputError, match="are too many"):
+        choose(Arrays((100_000,), 10_000), "cpu", None, 0, None)
+
+
+def test_a_tokenizer_that_adds_ends_and_leaves_gaps(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = {"[CLS]": 0, "[SEP]": 1, "the": 2, "cat": 3, "sat": 7, "?": 9}
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    made.save(str(tmp_path / "tokenizer.json"))
+    codec = Pieces.of(["the cat sat", "cat ?"], tmp_path / "tokenizer.json")
+    assert (codec.pad, codec.length) == (10, 5)
+    assert codec.known("the cat") == {0: 0, 1: 2, 2: 3}  # an end is not known
+    assert codec.encode(["cat"]).tolist() == [[0, 3, 1, 10, 10]]
+
+
+def test_a_full_disk_while_logging_is_told(tmp_path, monkeypatch):
+    folder = prepared(tmp_path / "run")
+
+    def full(*given, **more):
+        raise OSError(28, "No space left on device")
+
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.setattr(SummaryWriter, "add_scalar", full)
+    with pytest.raises(InputError, match=r"cannot write to .*No space left"):
+        train(folder, Processes(), lambda news: None)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no full device")
+def test_what_cannot_be_printed_is_told(trained):
+    words = [sys.executable, "-m", "discrete_meanflow", "sample", str(trained / "lines")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert "cannot print" in done.stderr
+
+
+def test_couples_can_be_stopped(tmp_path):
+    folder = prepared(tmp_path / "run")
+    config = run.read_config(folder)
+    data = TokenArray(run.read_tokens(folder, run.TRAIN, config.codec), config.codec.vocabulary)
+    first, kernel = config.plan.problem(config.codec, data), config.plan.kernel(config.codec)
+    with pytest.raises(Interrupted):
+        config.plan.coupling.problem(first, kernel, 0, lambda: True)

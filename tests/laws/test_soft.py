@@ -378,7 +378,7 @@ def test_soft_and_hard_are_one_word_apart():
          "has another"),
         (lambda: Recipe(1, average=1.0), "decay must lie in"),
         (lambda: Phases((0.5, Composition())), "shares > 0 that sum to 1"),
-        (lambda: temperature(0.0), "must be > 0"),
+        (lambda: temperature(0.0), "from 0.001 to 1000"),
         (lambda: top_p(0.0), "must lie in"),
         (lambda: KernelSampler(SOFT, guidance=2.0).sample(torch.zeros(4, 2, 3), seeded()),
          "guidance needs clamps"),

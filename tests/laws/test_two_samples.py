@@ -96,7 +96,8 @@ def test_restricted_positions_never_leave_their_alphabet():
 
 
 def test_words_at_the_edges_of_a_window_do_not_count():
-    assert known_words(["he cat sat on m", "xx on yy zz a"], "the cat sat on a mat") == 4 / 6
+    assert known_words(["he cat sat\non m", "xx on yy zz a"], "the cat sat on a mat") == 4 / 6
+    assert known_words([" the cat\n"], "the cat") == known_words(["the cat sat"], "cat") == 1
     assert known_words(["abc", ""], "abc") == 0
 
 

@@ -1,5 +1,6 @@
 """The commands for one's own data: train, sample, evaluate, export."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ class Train:
     """Of the windows that a long text is cut into."""
     tokenizer: Path | None = None
     """A Hugging Face tokenizers JSON: lines in its pieces, in the place of characters."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first row of a table names its columns."""
     bins: int | None = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
     label: str | None = None
@@ -74,12 +77,15 @@ class Train:
         with processes.first_before_others() as first:
             if first and self.resume is None:
                 self._prepare(folder, console, processes)
+        if not first and not (folder / "config.json").exists():
+            sys.exit(2)  # the first process has said why
         try:
             with _bar(console, folder) as show:
                 train(folder, processes, show)
         except Interrupted:
             raise Interrupted(f"dmf train --resume {folder}") from None
-        console.print(f"trained: {folder}; now dmf sample {folder} -n 10", highlight=False)
+        text = f"trained: {folder}; now dmf sample {folder} -n 10"
+        console.print(text, highlight=False, markup=False)
 
     @property
     def _file(self) -> Path:
@@ -113,11 +119,9 @@ class Train:
         if isinstance(kind, Windows):
             kind = Windows(self.length)
         elif isinstance(kind, Table):
-            kind = Table(self.bins)
+            kind = Table(self.bins, {"auto": None, "yes": True, "no": False}[self.header])
         elif self.bins is not None:
             raise InputError(f"--bins is for tables; {self._file} is {kind.name}")
-        if self.batch is not None:
-            processes.check(self.batch)
         dataset = kind.read(self._file)
         if self.label is not None:
             dataset = with_label(dataset, self._file, self.label)
@@ -177,7 +181,7 @@ class Sample:
             self.n, self.steps, self.seed, self.clamp, self.temperature, self.top_p, self.label,
             self.guidance,
         )  # fmt: skip
-        with kind.writer(self.out, codec, self.n) as write:
+        with kind.writer(self.out, codec.bare, self.n) as write:
             for lot in lots:
                 write(codec.decode(lot))
 
@@ -221,7 +225,8 @@ class Evaluate:
             table.add_row(who, *(f"{scores[name]:.4f}" for name in names))
         console = Console()
         console.print(table)
-        console.print(f"{self.run}/evaluation.json, evaluation.png", highlight=False)
+        text = f"{self.run}/evaluation.json, evaluation.png"
+        console.print(text, highlight=False, markup=False)
 
 
 @dataclass(frozen=True)

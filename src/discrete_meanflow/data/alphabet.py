@@ -25,6 +25,8 @@ class Alphabet:
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
             raise InputError("alphabet: a symbol occurs twice")
+        if any("\ud800" <= symbol <= "\udfff" for symbol in self.symbols):
+            raise InputError("alphabet: half of a surrogate pair is no symbol")
         if len(self.symbols) < 2:
             raise InputError(f"alphabet: needs at least 2 symbols, got '{self.symbols}'")
         if self.pad is not None and (len(self.pad) != 1 or self.pad not in self.symbols):

@@ -95,5 +95,8 @@ def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
     if isinstance(codec, Columns):
         return replace(dataset, codec=replace(codec, label=label))
     if path.suffix == ".npz":
-        return classed(dataset, read.array_named(path, label).tolist())
+        classes = read.array_named(path, label)
+        if classes.ndim != 1:
+            raise InputError(f"--label: '{label}' has shape {classes.shape}, not one per record")
+        return classed(dataset, classes.tolist())
     return classed(dataset, read.lines(Path(label)))

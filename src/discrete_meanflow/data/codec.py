@@ -17,6 +17,7 @@ from discrete_meanflow.types import State
 
 Json = dict[str, Any]
 UNKNOWN, ESCAPE = "?", "\\"
+LONGEST = 1_000_000  # positions; more are no record, or mischief
 
 
 class Codec(ABC):
@@ -91,8 +92,8 @@ class Strings(Codec):
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise InputError(f"strings need at least one position, got {self.size}")
+        if not 1 <= self.size <= LONGEST:
+            raise InputError(f"strings need 1 to {LONGEST:,} positions, got {self.size}")
 
     @classmethod
     def of(cls, strings: Sequence[str]) -> "Strings":
@@ -245,7 +246,7 @@ class Arrays(Codec):
     def __post_init__(self) -> None:
         if self.symbols > MOST:
             raise InputError(f"array: numbers up to {self.symbols - 1:,}, at most {MOST:,} work")
-        if self.symbols < 2 or not self.shape or min(self.shape) < 1:
+        if self.symbols < 2 or not self.shape or min(self.shape) < 1 or self.length > LONGEST:
             raise InputError(
                 f"array: needs at least 2 symbols and 1 position, got {self.symbols} and "
                 f"{self.shape}"

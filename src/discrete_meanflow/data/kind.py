@@ -28,7 +28,7 @@ from discrete_meanflow.types import State
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
 WINDOW = 64
 FASTA = set(string.ascii_letters + "-.*")
-Write = Callable[[Any], None]
+Write = Callable[[Any], object]
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Smiles(Lines):
 
     def read(self, path: Path) -> Dataset:
         words = [line.split()[0] for line in read.lines(path) if line.strip()]
-        records = words[1:] if words[0].lower() == "smiles" else words
+        records = words[1:] if words[:1] and words[0].lower() == "smiles" else words
         if not records:
-            raise InputError(f"{path} has a heading and no molecule")
+            raise InputError(f"{path} holds no molecule")
         return Dataset(records, Strings.of(records))
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
@@ -177,12 +177,14 @@ class Table(Kind):
     suffixes = (".csv", ".tsv", ".data", ".parquet")
     codec = Columns
 
-    def __init__(self, bins: int | None = None) -> None:
-        """bins: values that a column of numbers is cut down to."""
-        self.bins = bins
+    def __init__(self, bins: int | None = None, header: bool | None = None) -> None:
+        """bins: values that a column of numbers is cut down to; header: whether the first row
+        names the columns, None to guess."""
+        self.bins, self.header = bins, header
 
     def read(self, path: Path) -> Dataset:
-        names, rows = read.parquet(path) if path.suffix == ".parquet" else read.table(path)
+        packed = ".parquet" in path.suffixes
+        names, rows = read.parquet(path) if packed else read.table(path, self.header)
         rows = rows if self.bins is None else binned(rows, self.bins)
         return Dataset(rows, Columns.of(names, rows))
 
@@ -190,7 +192,7 @@ class Table(Kind):
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Columns)
         if path is not None and path.suffix == ".parquet":
-            with _parquet(path, codec.names) as write:
+            with _parquet(path, codec) as write:
                 yield write
             return
         with _text(path) as out:
@@ -214,20 +216,13 @@ class Array(Kind):
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Arrays)
-        if path is None:
+        if path is None or path.suffix != ".npy":
             raise InputError("arrays are written to a file: --out FILE.npy")
         smallest = numpy.min_scalar_type(codec.symbols - 1)
-        written = 0
-
-        def write(records: numpy.ndarray) -> None:
-            nonlocal written
-            out[written : written + len(records)] = records
-            written += len(records)
-
-        with replacing(path) as partial:
-            out = numpy.lib.format.open_memmap(partial, "w+", smallest, (count, *codec.shape))
-            yield write
-            out.flush()
+        head = {"descr": smallest.str, "fortran_order": False, "shape": (count, *codec.shape)}
+        with replacing(path) as partial, open(partial, "wb") as out:
+            numpy.lib.format.write_array_header_1_0(out, head)
+            yield lambda records: out.write(records.astype(smallest).tobytes())
 
 
 KINDS: dict[str, type[Kind]] = {
@@ -252,21 +247,24 @@ def detect(path: Path) -> Kind:
     if start.startswith(">"):
         return Fasta()
     # Paragraphs, or lines that no record would fill, make a text.
-    if "" in lines or max(map(len, lines)) > LONGEST_LINE:
+    if lines.count("") > max(1, len(lines) // 50) or max(map(len, lines)) > LONGEST_LINE:
         return Windows()
     counts = [{line.count(delimiter) for line in lines[:50]} for delimiter in read.DELIMITERS]
     return Table() if any(len(each) == 1 and min(each) > 0 for each in counts) else Lines()
 
 
 @contextmanager
-def _parquet(path: Path, names: Sequence[str]) -> Iterator[Write]:
-    """A Parquet file to write rows to, a row group for each lot."""
+def _parquet(path: Path, codec: Columns) -> Iterator[Write]:
+    """A Parquet file to write rows to, a row group for each lot; whole numbers as such."""
     arrow, parquet = read.pyarrow()
-    schema = arrow.schema([(name, arrow.string()) for name in names])
+    whole = [all(read.is_whole(level) for level in levels) for levels in codec.levels]
+    kinds = [arrow.int64() if each else arrow.string() for each in whole]
+    schema = arrow.schema(list(zip(codec.names, kinds, strict=True)))
 
     def write(rows: Sequence[Sequence[str]]) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        out.write_table(arrow.Table.from_arrays([arrow.array(c) for c in columns], schema=schema))
+        columns = zip(*rows, strict=True)
+        cells = [list(map(int, c)) if w else list(c) for c, w in zip(columns, whole, strict=True)]
+        out.write_table(arrow.Table.from_arrays([arrow.array(c) for c in cells], schema=schema))
 
     with replacing(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write
@@ -279,9 +277,12 @@ def _text(path: Path | None) -> Iterator[TextIO]:
     An older file of that name stays until the new one is whole.
     """
     if path is None:
-        with contextlib.suppress(BrokenPipeError):  # as of `dmf sample RUN | head`
-            yield sys.stdout
-            sys.stdout.flush()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # as of `dmf sample RUN | head`
+                yield sys.stdout
+                sys.stdout.flush()
+        except OSError as error:
+            raise InputError(f"cannot print: {error.strerror or error}") from None
         return
     opened = gzip.open if path.suffix == ".gz" else open
     with replacing(path) as partial, opened(partial, "wt", encoding="utf-8", newline="") as out:

@@ -48,7 +48,7 @@ class Pieces(Codec):
     @property
     def pad(self) -> int:
         """The symbol behind the end."""
-        return int(self.reader.get_vocab_size())
+        return max(self.reader.get_vocab().values(), default=-1) + 1  # ids may have gaps
 
     @property
     def vocabulary(self) -> int:
@@ -74,8 +74,10 @@ class Pieces(Codec):
         return list(self.reader.decode_batch(kept))
 
     def known(self, pattern: str) -> dict[int, int]:
-        """A pattern is a beginning: what follows is unknown."""
-        ids = self.reader.encode(pattern).ids
+        """A pattern is a beginning: what follows is unknown, an end that a tokenizer adds, too."""
+        ids, bare = (self.reader.encode(pattern, add_special_tokens=s).ids for s in (True, False))
+        begins = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
+        ids = ids[: begins + len(bare)]
         if len(ids) > self.size:
             raise InputError(f"clamp: {len(ids)} tokens, the sequences have {self.size}")
         return dict(enumerate(ids))

@@ -14,7 +14,7 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-DELIMITERS = ",;\t"  # between the cells of a table; of those a first line holds, the commonest
+DELIMITERS = ",;\t"  # between the cells of a table
 
 
 def text(path: Path) -> str:
@@ -80,12 +80,26 @@ def beginning(path: Path, size: int = 100_000) -> str:
         raise InputError(f"cannot read {path}: {what}") from None
 
 
-def table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, and rows of cells as text. A first row of names is told by cells
-    that occur nowhere below; without one, columns are called c1, c2, ..."""
+def delimiter_of(path: Path, content: str) -> str:
+    """What stands between cells: a tab in a .tsv, else what is as frequent in every line."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    lines = [line for line in content[:100_000].split("\n")[:50] if line.strip()]
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        counts = {line.count(delimiter) for line in lines}
+        return len(counts) == 1, max(counts, default=0)
+
+    # Commas last: numbers may have them inside, and as often in every line.
+    return max((d for d in ";\t," if fit(d)[1]), key=lambda d: fit(d)[0], default=",")
+
+
+def table(path: Path, header: bool | None = None) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and rows of cells as text. A first row of names, where ``header``
+    does not say, is told by cells that occur nowhere below, while others do there; without one,
+    columns are called c1, c2, ..."""
     content = text(path)
-    first = content.split("\n", 1)[0]
-    delimiter = max(DELIMITERS, key=first.count)
+    delimiter = delimiter_of(path, content)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     try:
@@ -107,13 +121,26 @@ def table(path: Path) -> tuple[list[str], list[list[str]]]:
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
         raise InputError(f"{path} is empty")
-    below = [set(column) for column in zip(*rows[1:], strict=True)]
-    named = len(rows) > 1 and len(set(rows[0])) == len(rows[0])
-    named = named and not all(map(_is_number, rows[0]))
-    named = named and all(cell not in column for cell, column in zip(rows[0], below, strict=True))
-    if named:
+    if _has_names(rows) if header is None else header:
+        if len(set(rows[0])) != len(rows[0]):
+            raise InputError(f"{path}, line 1: two columns have one name")
         return rows[0], rows[1:]
     return [f"c{i}" for i in range(1, len(rows[0]) + 1)], rows
+
+
+def _has_names(rows: list[list[str]]) -> bool:
+    """Whether a first row is unlike the others: each cell new in its column, none a number, and
+    some column repeats itself below, without which every row is unlike the others."""
+    first, below = rows[0], [list(column) for column in zip(*rows[1:], strict=True)]
+    if not below or len(set(first)) != len(first) or all(map(_is_number, first)):
+        return False
+    repeats = any(len(set(column)) < len(column) for column in below)
+    return repeats and all(cell not in column for cell, column in zip(first, below, strict=True))
+
+
+def is_whole(cell: str) -> bool:
+    """Whether a cell is a whole number, written as Python would."""
+    return cell.removeprefix("-").isdecimal() and str(int(cell)) == cell
 
 
 def _is_number(cell: str) -> bool:
@@ -134,12 +161,16 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
+def pyarrow_file(path: Path) -> Any:
+    return io.BytesIO(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else path
+
+
 def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
-        found = reader.read_table(path)
-    except (OSError, arrow.ArrowException) as error:
+        found = reader.read_table(pyarrow_file(path))
+    except (OSError, EOFError, zlib.error, arrow.ArrowException) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     columns = [column.to_pylist() for column in found.columns]
     for name, column in zip(found.column_names, columns, strict=True):
@@ -152,14 +183,21 @@ def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
     """The array of that name in a .npz; without a name the first, or the one of a .npy."""
     try:
-        found = numpy.load(path, allow_pickle=False)
-        if not isinstance(found, numpy.lib.npyio.NpzFile):
-            return found
-        if name is not None and name not in found.files:
-            raise InputError(f"{path}: no array '{name}'; there are {', '.join(found.files)}")
-        return found[found.files[0] if name is None else name]
-    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            found = numpy.load(file, allow_pickle=False)
+            if isinstance(found, numpy.lib.npyio.NpzFile):
+                if name is not None and name not in found.files:
+                    names = ", ".join(found.files)
+                    raise InputError(f"{path}: no array '{name}'; there are {names}")
+                found = found[found.files[0] if name is None else name]
+    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile, zlib.error) as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"cannot read {path}: {why}") from None
+    except MemoryError:
+        raise InputError(f"{path}: says that it holds more than fits into memory") from None
+    if not isinstance(found, numpy.ndarray):
+        raise InputError(f"{path}: what it holds is no array")
+    return found
 
 
 def array(path: Path) -> numpy.ndarray:

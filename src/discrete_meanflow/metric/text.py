@@ -7,14 +7,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
+
+FEWEST = 50  # steps of a reader, whose learning rate must rise and fall
 
 
 def known_words(texts: Sequence[str], known: str) -> float:
     """The share of words that occur in the known text. Those that an edge may cut are left out."""
     vocabulary = set(known.split())
-    words = [word for text in texts for word in text.split(" ")[1:-1] if word.strip()]
-    return sum(word.strip() in vocabulary for word in words) / max(1, len(words))
+    words = [word for text in texts for word in _whole_words(text)]
+    return sum(word in vocabulary for word in words) / max(1, len(words))
+
+
+def _whole_words(text: str) -> list[str]:
+    words = text.split()
+    return words[not text[:1].isspace() : len(words) - (not text[-1:].isspace())]
 
 
 def letter_entropy(x: State, vocabulary: int) -> float:
@@ -70,6 +78,8 @@ class Reader(nn.Module):
         seed: int = 0,
     ) -> "Reader":
         """One that has read the records x, ``(N, D)``."""
+        if iterations < FEWEST:
+            raise InputError(f"a reader needs at least {FEWEST} steps, got {iterations}")
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             reader = cls(vocabulary, x.shape[1], width, layers).to(device)

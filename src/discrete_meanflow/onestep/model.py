@@ -20,6 +20,8 @@ from discrete_meanflow.sampler import KernelSampler, lot_size, temperature, top_
 from discrete_meanflow.training import Processes
 from discrete_meanflow.types import State
 
+MOST_GUIDANCE = 100.0
+
 
 class OneStepModel:
     """A trained kernel and the codec that turns its tokens into records.
@@ -82,7 +84,7 @@ class OneStepModel:
         *,
         seed: int | None = None,
         clamp: str | None = None,
-        label: str | None = None,
+        label: Any = None,
         guidance: float = 1.0,
         temperature: float | None = None,
         top_p: float | None = None,
@@ -103,7 +105,7 @@ class OneStepModel:
         clamp: str | None = None,
         heat: float | None = None,
         nucleus: float | None = None,
-        label: str | None = None,
+        label: Any = None,
         guidance: float = 1.0,
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
@@ -113,11 +115,13 @@ class OneStepModel:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         adjust = [] if heat is None else [temperature(heat)]
         adjust += [] if nucleus is None else [top_p(nucleus)]
+        if not abs(guidance) <= MOST_GUIDANCE:
+            raise InputError(f"sample: guidance up to {MOST_GUIDANCE:g}, got {guidance:g}")
         if guidance != 1 and clamp is None and label is None:
             raise InputError("sample: guidance needs a clamp or a class to be guided by")
         sampler = KernelSampler.steps(self.kernel, steps, adjust, guidance)
         codec, device = self.config.codec, self.kernel.home.device
-        tokens, held = codec.clamp(clamp, label)
+        tokens, held = codec.clamp(clamp, None if label is None else str(label))
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(seed)

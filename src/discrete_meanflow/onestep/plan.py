@@ -16,7 +16,7 @@ from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Anywhere, Clamps, Either, Given, Soft
 from discrete_meanflow.times import TauUniform
-from discrete_meanflow.training import Coupling, Problem, Recipe, Trainer
+from discrete_meanflow.training import Coupling, Problem, Processes, Recipe, Trainer
 
 Json = dict[str, Any]
 FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
@@ -25,6 +25,9 @@ MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or misch
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
 TRIED, MOST_COUPLES, COUPLE_BYTES = 2048, 1_000_000, 4 * 2**30
+STATE_BYTES = 2**28  # of the soft states that are drawn at once
+MOST_STEPS, MOST_MINUTES = 10**9, 10**6
+LARGEST = {"batch": 2**20, "couples": MOST_COUPLES, "width": 2**20, "seed": 2**63 - 1}
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
@@ -47,6 +50,7 @@ class Plan:
     heads: int  # of attention; 0 is a network without, over the flattened state
     compiled: bool = False
     accumulate: int = 1  # pieces that a batch is worked through in
+    block: int = 100  # steps whose paths are drawn at once
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -58,8 +62,9 @@ class Plan:
                 raise InputError(f"plan: {field.name} is {value!r}")
         smallest = {"heads": 0, "seed": 0, "bf16": 0, "compiled": 0, "learning_rate": 0}
         for field in fields(self):
-            if not getattr(self, field.name) >= smallest.get(field.name, 1):
-                raise InputError(f"plan: {field.name} is {getattr(self, field.name)}")
+            value, most = getattr(self, field.name), LARGEST.get(field.name, MOST_STEPS)
+            if not smallest.get(field.name, 1) <= value <= most:
+                raise InputError(f"plan: {field.name} is {value}")
         if self.parameters > MOST or self.layers > MOST_LAYERS:
             raise InputError(f"plan: {self.parameters:.3g} parameters, at most {MOST:.0e}")
 
@@ -87,6 +92,7 @@ class Plan:
             bf16=self.bf16,
             compiled=self.compiled,
             accumulate=self.accumulate,
+            block=self.block,
         )
 
     def network(self, codec: Codec) -> nn.Module:
@@ -124,11 +130,18 @@ class Plan:
 
 
 def choose(
-    codec: Codec, device: str, size: float | None, seed: int, batch: int | None, accumulate: int = 1
+    codec: Codec,
+    device: str,
+    size: float | None,
+    seed: int,
+    batch: int | None,
+    accumulate: int = 1,
+    processes: int = 1,
 ) -> Plan:
     """A plan for the data and the device; ``size`` is the one dial, in parameters."""
     gpu = torch.device(device).type == "cuda"
-    size = size or (GPU_SIZE if gpu else CPU_SIZE)
+    if size is None:
+        size = GPU_SIZE if gpu else CPU_SIZE
     if not 1e4 <= size <= MOST:
         raise InputError(f"--size: parameters from 10,000 to {MOST:.0e}, got {size:g}")
     flat = codec.vocabulary * codec.length
@@ -143,10 +156,22 @@ def choose(
         heads = network.position.shape[1] // 32
         sizes = (32 * heads, len(network.layers), heads)
     rate = 1e-3 if size < 5e6 else 6e-4
-    batch = batch or (512 if gpu else 256)
+    record = 4 * flat  # bytes of a soft state
+    if batch is None:
+        share = 2 * processes * max(1, accumulate)  # what a batch must be a multiple of
+        batch = min(512 if gpu else 256, STATE_BYTES // record) // share * share
+        if batch < 1:
+            raise InputError(
+                f"{codec.length:,} positions of {codec.vocabulary:,} symbols are too many: one "
+                f"record takes {record / 2**20:,.0f} MiB; shorter records or fewer symbols, please"
+            )
+    if not 1 <= batch <= LARGEST["batch"]:
+        raise InputError(f"--batch: from 1 to {LARGEST['batch']:,} records, got {batch}")
     if accumulate < 1 or batch % accumulate:
         raise InputError(f"--accumulate: {accumulate} pieces do not make up a batch of {batch}")
-    return Plan(1, 1, 1, batch, rate, seed, gpu, *sizes, accumulate=accumulate)
+    Processes(processes).check(batch // accumulate)
+    block = max(1, min(100, STATE_BYTES // (2 * batch * record)))  # of the second stage, too
+    return Plan(1, 1, 1, batch, rate, seed, gpu, *sizes, accumulate=accumulate, block=block)
 
 
 def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:
@@ -165,8 +190,8 @@ def fitted(
 
     Of several processes each works on its share of a batch, and that is what is timed.
     """
-    if not minutes > 0:
-        raise InputError(f"--minutes: must be more than 0, got {minutes:g}")
+    if not 0 < minutes < MOST_MINUTES:
+        raise InputError(f"--minutes: from 0 to {MOST_MINUTES:,}, got {minutes:g}")
     started = time.monotonic()
     compiled = minutes >= WORTH_COMPILING
     trial = replace(
@@ -174,12 +199,13 @@ def fitted(
         batch=plan.batch // processes,
     )  # fmt: skip
     first = trial.problem(codec, data)
-    trainer = Trainer(first, replace(trial.first, block=BLOCK), [0], device)
+    block = min(plan.block, BLOCK)
+    trainer = Trainer(first, replace(trial.first, block=block), [0], device)
     step = _pace(trainer)
     kernel = trainer.kernels()[0]
     couple = _quickest(lambda: trial.coupling.problem(first, kernel, 0)) / TRIED
     problem = trial.coupling.problem(first, kernel, 0)
-    second = Trainer(problem, replace(trial.coupling.recipe, block=BLOCK), [0], device)
+    second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
     return replace(
@@ -205,7 +231,7 @@ def _pace(trainer: Trainer) -> float:
     """Seconds a step takes, once its code is prepared."""
     blocks = trainer.blocks()
     next(blocks)
-    return _quickest(lambda: next(blocks)) / BLOCK
+    return _quickest(lambda: next(blocks)) / trainer.recipe.block
 
 
 def _quickest(work: Callable[[], object]) -> float:

@@ -1,13 +1,13 @@
 """From records to a run folder: what was understood, the split, the plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
-from discrete_meanflow.data import TokenArray, split
+from discrete_meanflow.data import TokenArray, distinct, split
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
@@ -48,7 +48,8 @@ def prepare(
     codec = dataset.codec
     tokens = dataset.encoded()
     if dataset.tokens is None:
-        train, rest, note = cut(tokens, held_out, seed, isinstance(codec.bare, Columns | Arrays))
+        repeats = isinstance(codec.bare, Columns | Arrays)
+        train, rest, note = cut(tokens, held_out, seed, repeats, codec.bare.length)
     else:
         train, rest = end_apart(tokens, held_out)
         note = {"windows": len(tokens)}
@@ -61,7 +62,7 @@ def prepare(
         **understood(codec, dataset),
         **({} if command is None else {"command": command}),
     }
-    plan = choose(codec, device, size, seed, batch, accumulate)
+    plan = choose(codec, device, size, seed, batch, accumulate, processes)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
         plan = of_iterations(plan, codec, iterations)
@@ -72,26 +73,30 @@ def prepare(
     return card
 
 
-def cut(tokens: State, held_out: int | None, seed: int, repeats: bool) -> tuple[State, State, Json]:
+def cut(
+    tokens: State, held_out: int | None, seed: int, repeats: bool, length: int | None = None
+) -> tuple[State, State, Json]:
     """Training records, those held out, and what to tell about doubles.
 
-    No record is on both sides. Of strings each is kept once; rows of a table and arrays are
-    draws from a law in which some are likelier, so their ``repeats`` stay, on their side.
+    Of strings each is kept once, and none is on both sides, though its class may be another:
+    ``length`` positions tell. Rows of a table and arrays are draws from a law in which some are
+    likelier; their ``repeats`` stay, and what is held out is a draw from the same law.
     """
-    _, which = torch.unique(tokens, dim=0, return_inverse=True)
-    kinds = int(which.max()) + 1
-    if kinds < 2:
+    once = distinct(tokens)
+    if len(once) < 2:
         raise InputError("the data has one distinct record; a generator needs more")
-    doubles = len(tokens) - kinds
-    note = {"distinct": kinds, "duplicates kept" if repeats else "duplicates removed": doubles}
+    doubles = len(tokens) - len(once)
+    note = {"distinct": len(once), "duplicates kept" if repeats else "duplicates removed": doubles}
+    if repeats:
+        groups = torch.arange(len(tokens))
+    else:
+        tokens = once
+        _, groups = torch.unique(tokens[:, :length], dim=0, return_inverse=True)
+    kinds = int(groups.max()) + 1
     if held_out is None:
         held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * kinds)))
-    if not repeats:
-        return (*split(tokens, held_out, seed), note)
-    groups = torch.arange(kinds)[:, None]
-    apart = torch.isin(which, split(groups, held_out, seed)[1][:, 0])
-    # In random order, as split gives them: files are sorted, and halves of what is held out are
-    # compared with each other.
+    apart = torch.isin(groups, split(torch.arange(kinds)[:, None], held_out, seed)[1][:, 0])
+    # In random order: files are sorted, and halves of what is held out are compared.
     order = torch.from_numpy(numpy.random.default_rng(seed).permutation(len(tokens)))
     return tokens[order[~apart[order]]], tokens[order[apart[order]]], note
 
@@ -139,7 +144,11 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
         return _table(
             [str(name) for name in columns], [_cells(i, row) for i, row in enumerate(rows)]
         )
-    if isinstance(records, torch.utils.data.Dataset):
+    if isinstance(records, Mapping):
+        raise InputError("data: a dict has no order of records; give a frame, or a list of rows")
+    if isinstance(records, torch.utils.data.IterableDataset):
+        records = list(records)
+    elif isinstance(records, torch.utils.data.Dataset):
         records = [records[i] for i in range(len(records))]  # type: ignore[arg-type]
     elif not isinstance(records, numpy.ndarray | torch.Tensor):
         records = list(records)

@@ -86,7 +86,9 @@ class Stages:
 
         def on_block(record: BlockRecord, history: Any) -> None:
             loss = record.loss[0]
-            first = history.setdefault("first loss", loss)
+            first = history.setdefault("first loss", loss) if isinstance(history, dict) else None
+            if not isinstance(first, float):
+                raise InputError(f"{saved} is damaged: its history is none; delete it")
             if loss > EXPLODED * first:
                 raise InputError(
                     f"the loss went from {first:.3g} to {loss:.3g} at step {record.iteration}: "
@@ -138,10 +140,11 @@ class Log:
 
     def _lines(self) -> list[dict[str, Any]]:
         found = []
-        for line in self.path.read_text().splitlines() if self.path.exists() else []:
+        held = self.path.read_text(errors="replace") if self.path.exists() else ""
+        for line in held.splitlines():
             try:
                 words = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # cut short by a crash
             if isinstance(words, dict) and isinstance(words.get("iteration"), int):
                 found.append(words)
@@ -153,8 +156,12 @@ class Log:
             "seconds": news.seconds,
             "tokens_per_second": news.tokens_per_second,
         }
-        with open(self.path, "a") as file:
-            file.write(json.dumps({"iteration": news.iteration, **values}) + "\n")
-        if self.board is not None:
-            for name, value in values.items():
-                self.board.add_scalar(name, value, news.iteration)
+        try:
+            with open(self.path, "a") as file:
+                file.write(json.dumps({"iteration": news.iteration, **values}) + "\n")
+            if self.board is not None:
+                for name, value in values.items():
+                    self.board.add_scalar(name, value, news.iteration)
+        except OSError as error:
+            where = f"{self.path.parent}: {error.strerror or error}"
+            raise InputError(f"cannot write to {where}; what was saved before stays") from None

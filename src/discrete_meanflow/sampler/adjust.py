@@ -7,13 +7,14 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Logits
 
+COLDEST, HOTTEST = 1e-3, 1e3  # beyond, nothing changes but the rounding
 Adjustment = Callable[[Logits], Logits]
 
 
 def temperature(value: float) -> Adjustment:
     """``q^(1/T)``, normalised: below 1 sharper, above 1 flatter."""
-    if not value > 0:
-        raise InputError(f"temperature: must be > 0, got {value:g}")
+    if not COLDEST <= value <= HOTTEST:
+        raise InputError(f"temperature: from {COLDEST:g} to {HOTTEST:g}, got {value:g}")
     return lambda logits: logits / value
 
 

@@ -35,7 +35,7 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
         with safe_open(path, framework="pt") as file:
             note = json.loads((file.metadata() or {}).get("note", "{}"))
             found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise InputError(f"checkpoint {path} is damaged or foreign ({error}); delete it") from None
     if not isinstance(note, dict) or note.get("format") != FORMAT:
         raise InputError(f"checkpoint {path} was not written by this version; delete it")
@@ -59,7 +59,10 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
             if not name.startswith("generator/"):
                 tensor.copy_(found[name])
     for seed, g in zip(trainer.seeds, trainer.generators, strict=True):
-        g.set_state(found[f"generator/{seed}"])
+        try:
+            g.set_state(found[f"generator/{seed}"])
+        except RuntimeError as error:
+            raise InputError(f"checkpoint {path} is damaged ({error}); delete it") from None
     trainer.iteration, trainer.seconds = note["iteration"], note["seconds"]
     return note["history"]
 
