@@ -475,7 +475,7 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--resume", "nowhere"), "goes on as it began"),
         (("--batch", "0"), "--batch: from 1"),
         (("--size", "0"), "--size: parameters from"),
-        (("--accumulate", "3"), "3 pieces do not make up a batch"),
+        (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
     ],
 )
@@ -757,7 +757,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_training_that_comes_apart_says_where(tmp_path):
-    folder = prepared(tmp_path / "run", learning_rate=1e12)
+    folder = prepared(tmp_path / "run", learning_rate=1e8)
     with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
         train(folder, Processes(), lambda news: None)
     assert not (folder / "weights.safetensors").exists()

@@ -119,7 +119,7 @@ def _iteration_in(saved: Path) -> int:
     try:
         with safe_open(saved, framework="pt") as file:
             return int(json.loads((file.metadata() or {})["note"])["iteration"])
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0
 
 
