@@ -443,6 +443,33 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
         kinds.detect(path).read(path).encoded()
 
 
+@pytest.fixture(scope="module")
+def whole_files(tmp_path_factory):
+    """Name and bytes of a file of every kind."""
+    import pandas
+
+    folder = tmp_path_factory.mktemp("whole")
+    paths = [write(folder, kind) for kind in FILES]
+    numpy.savez_compressed(folder / "data.npz", x=numpy.arange(60).reshape(20, 3) % 4)
+    pandas.DataFrame(ROWS, columns=["a", "b", "c"]).to_parquet(folder / "data.parquet")
+    paths += [folder / "data.npz", folder / "data.parquet"]
+    return [(path.name, path.read_bytes()) for path in paths]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
+    """Files of every kind in which some bytes are others, or are gone."""
+    name, content = data.draw(st.sampled_from(whole_files))
+    damaged = bytearray(content)
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
+        damaged[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("fuzz") / name
+    path.write_bytes(damaged[: data.draw(st.integers(len(content) // 2, len(content)))])
+    with contextlib.suppress(InputError):  # and no other error
+        kinds.detect(path).read(path).encoded()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -108,6 +108,19 @@ def speed_table(bench: Path) -> str:
         f"{run['dense MiB (anonymous)']:,.0f} against {run['uniformization MiB (anonymous)']:.2g} "
         f"MiB | `{run['command']}` |"
     )
+    if (bench / "processes-cpu.json").exists():
+        run = read("processes-cpu")
+        lines.append(
+            f"| training steps a second, two processes against one, a batch of {run['batch']} "
+            f"| {run['device']} | {run['two processes over one']:.2f}x | `{run['command']}` |"
+        )
+    if (bench / "large-text.json").exists():
+        run = read("large-text")
+        lines.append(
+            f"| memory of training on a text of {run['text, MB']:,.0f} MB (anonymous) "
+            f"| {run['device']} | {run['largest anonymous memory, MiB']:,.0f} MiB "
+            f"| `{run['command']}` |"
+        )
     return "\n".join(lines)
 
 
