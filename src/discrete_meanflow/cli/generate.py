@@ -102,7 +102,8 @@ class Train:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("file", "out", "device") and value != field.default:
-                name = value.name if isinstance(value, Path) else f"{value}"
+                name = value.name if isinstance(value, Path) else value
+                name = f"{name:g}" if isinstance(name, float) else str(name)
                 words += [f"--{field.name.replace('_', '-')}", name]
         return " ".join(words)
 

@@ -125,7 +125,8 @@ def speed_table(bench: Path) -> str:
 
 
 def own_data_table(results: Path) -> str:
-    """Runs of one's own data: the score of samples, and in brackets that of held-out records."""
+    """Runs of one's own data, in one step and in most: the score of samples, and in brackets that
+    of held-out records."""
     lines = [
         "| command | on | steps | " + " | ".join(OWN_DATA) + " |",
         "|---" * (3 + len(OWN_DATA)) + "|",
@@ -136,7 +137,8 @@ def own_data_table(results: Path) -> str:
         )
         where = found["environment"]["gpu"] or found["environment"]["machine"]
         real = found["scores"].pop("held out")
-        for who, scores in found["scores"].items():
+        ends = list(found["scores"].items())
+        for who, scores in (ends[0], ends[-1]):
             cells = [
                 f"{scores[key]:.3f} ({real[key]:.3f})" if key in scores else "-" for key in OWN_DATA
             ]
