@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy
 
-from side_by_side import RESULTS, record
+from side_by_side import RESULTS, anonymous_mib, record
 
 WORDS = ["the", "of", "and", "to", "in", "that", "was", "for", "with", "his", "they", "one", "by"]
 
@@ -26,14 +26,6 @@ def write_text(path: Path, size: int) -> None:
     with open(path, "w") as file:
         while file.tell() < size:
             file.write(" ".join(numpy.array(WORDS)[g.integers(0, len(WORDS), 1_000_000)]) + "\n\n")
-
-
-def anonymous_mib(pid: int) -> float:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return max((int(x.split()[1]) / 1024 for x in lines if x.startswith("RssAnon")), default=0.0)
 
 
 def main() -> None:

@@ -34,6 +34,15 @@ def seconds(call: Callable[[], object], repeats: int, device: str = "cpu") -> fl
     return statistics.median(times[1:])
 
 
+def anonymous_mib(process: int | str = "self") -> float:
+    """What a process holds in memory for itself, mapped files not counted; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(x.split()[1]) / 1024 for x in lines if x.startswith("RssAnon")), 0.0)
+
+
 def eager_step(
     kernel: Kernel, loss: Callable[[int], Tensor], steps: int, repeats: int, device: str
 ) -> float:

@@ -18,16 +18,9 @@ import torch
 
 from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.transition import uniformized_action
-from side_by_side import RESULTS, record
+from side_by_side import RESULTS, anonymous_mib, record
 
 QUEUE = BulkQueue({1: 10.0, 8: 10.0, 64: 5.0}, service=40.0)
-
-
-def anonymous_mib() -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
 
 
 def measured(way: str, states: int, pipe: Any) -> None:

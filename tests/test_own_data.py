@@ -649,8 +649,9 @@ KILLED = """
 import builtins, os, random, shutil, signal, sys, time
 from pathlib import Path
 import discrete_meanflow.training.session as session
-from discrete_meanflow.onestep.train import CHECKPOINTS, _iteration_in, train
+from discrete_meanflow.onestep.train import CHECKPOINTS, train
 from discrete_meanflow.training import Processes
+from discrete_meanflow.training.checkpoint import iteration_in
 
 session.SAVE_EVERY = 0.0  # a checkpoint after every block
 opened, calls = open, {name: getattr(os, name) for name in ("fsync", "replace")}
@@ -711,7 +712,7 @@ for _ in range(20):  # at any moment, on and on
     time.sleep(chance.uniform(0, seconds))
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    seen.add(tuple(_iteration_in(folder / name) for name in CHECKPOINTS))
+    seen.add(tuple(iteration_in(folder / name) for name in CHECKPOINTS))
     if (folder / "weights.safetensors").exists():
         assert weights() == whole
         anew()

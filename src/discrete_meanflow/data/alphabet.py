@@ -46,6 +46,10 @@ class Alphabet:
             raise InputError(f"alphabet: the text holds all of {FILLERS}; none is left for a pad")
         return cls("".join([*found, pad]), pad)
 
+    @property
+    def pad_number(self) -> int | None:
+        return None if self.pad is None else self.symbols.index(self.pad)
+
     def encode(self, strings: Sequence[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
         length = length or max(map(len, strings), default=0)

@@ -110,8 +110,7 @@ class Strings(Codec):
     @property
     def pad(self) -> int | None:
         """The symbol behind the end, where there is one."""
-        pad = self.alphabet.pad
-        return None if pad is None else self.alphabet.symbols.index(pad)
+        return self.alphabet.pad_number
 
     def encode(self, records: Sequence[str]) -> State:
         return self.alphabet.encode(records, self.size)

@@ -249,8 +249,7 @@ def detect(path: Path) -> Kind:
     # Paragraphs, or lines that no record would fill, make a text.
     if lines.count("") > max(1, len(lines) // 50) or max(map(len, lines)) > LONGEST_LINE:
         return Windows()
-    counts = [{line.count(delimiter) for line in lines[:50]} for delimiter in read.DELIMITERS]
-    return Table() if any(len(each) == 1 and min(each) > 0 for each in counts) else Lines()
+    return Table() if read.even_delimiters(lines[:50]) else Lines()
 
 
 @contextmanager

@@ -3,10 +3,14 @@
 import csv
 import gzip
 import io
+import struct
+import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy
 import torch
@@ -14,22 +18,36 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-DELIMITERS = ",;\t"  # between the cells of a table
+# What NumPy and the libraries below it raise on bytes that were an array once.
+DAMAGED = (
+    ValueError, LookupError, TypeError, OverflowError, RuntimeError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
+DELIMITERS = ";\t,"  # between the cells of a table; commas last: numbers may have them inside
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, gzipped or not: its name tells, or its first bytes."""
+    try:
+        with open(path, "rb") as plain:
+            packed = path.suffix == ".gz" or plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            yield gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[misc]
+    except (OSError, EOFError, zlib.error) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"cannot read {path}: {what}") from None
 
 
 def text(path: Path) -> str:
     """A whole file as UTF-8."""
+    with unpacked(path) as file:
+        content = file.read()
     try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
-    except (OSError, EOFError, zlib.error) as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"cannot read {path}: {what}") from None
 
 
 def lines(path: Path) -> list[str]:
@@ -72,12 +90,14 @@ def whole_numbers(path: Path) -> State:
 
 def beginning(path: Path, size: int = 100_000) -> str:
     """The first characters of a file, to tell its kind by."""
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            return file.read(size).decode("utf-8-sig", errors="ignore").replace("\r\n", "\n")
-    except (OSError, EOFError, zlib.error) as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"cannot read {path}: {what}") from None
+    with unpacked(path) as file:
+        return file.read(size).decode("utf-8-sig", errors="ignore").replace("\r\n", "\n")
+
+
+def even_delimiters(lines: Sequence[str]) -> list[str]:
+    """Those that are in every line, and as often."""
+    counts = {delimiter: {line.count(delimiter) for line in lines} for delimiter in DELIMITERS}
+    return [d for d, found in counts.items() if len(found) == 1 and min(found) > 0]
 
 
 def delimiter_of(path: Path, content: str) -> str:
@@ -85,13 +105,8 @@ def delimiter_of(path: Path, content: str) -> str:
     if ".tsv" in path.suffixes:
         return "\t"
     lines = [line for line in content[:100_000].split("\n")[:50] if line.strip()]
-
-    def fit(delimiter: str) -> tuple[bool, int]:
-        counts = {line.count(delimiter) for line in lines}
-        return len(counts) == 1, max(counts, default=0)
-
-    # Commas last: numbers may have them inside, and as often in every line.
-    return max((d for d in ";\t," if fit(d)[1]), key=lambda d: fit(d)[0], default=",")
+    present = [d for d in DELIMITERS if any(d in line for line in lines)]
+    return [*even_delimiters(lines), *present, ","][0]
 
 
 def table(path: Path, header: bool | None = None) -> tuple[list[str], list[list[str]]]:
@@ -161,40 +176,40 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def pyarrow_file(path: Path) -> Any:
-    return io.BytesIO(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else path
-
-
 def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
-        found = reader.read_table(pyarrow_file(path))
-    except (OSError, EOFError, zlib.error, arrow.ArrowException) as error:
+        with unpacked(path) as file:
+            found = reader.read_table(file)
+        names = list(found.column_names)
+        columns = [column.to_pylist() for column in found.columns]
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    columns = [column.to_pylist() for column in found.columns]
-    for name, column in zip(found.column_names, columns, strict=True):
+    for name, column in zip(names, columns, strict=True):
         for i, cell in enumerate(column, 1):
             if cell is None or cell != cell:
                 raise InputError(f"{path}, row {i}, column {name}: a missing value")
-    return list(found.column_names), [list(map(str, row)) for row in zip(*columns, strict=True)]
+    return names, [list(map(str, row)) for row in zip(*columns, strict=True)]
 
 
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
     """The array of that name in a .npz; without a name the first, or the one of a .npy."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+    with unpacked(path) as file:
+        try:
             found = numpy.load(file, allow_pickle=False)
             if isinstance(found, numpy.lib.npyio.NpzFile):
                 if name is not None and name not in found.files:
                     names = ", ".join(found.files)
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
                 found = found[found.files[0] if name is None else name]
-    except (OSError, ValueError, EOFError, IndexError, zipfile.BadZipFile, zlib.error) as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"cannot read {path}: {why}") from None
-    except MemoryError:
-        raise InputError(f"{path}: says that it holds more than fits into memory") from None
+        except InputError:
+            raise
+        except DAMAGED as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise InputError(f"cannot read {path}: {why}") from None
+        except MemoryError:
+            raise InputError(f"{path}: says that it holds more than fits into memory") from None
     if not isinstance(found, numpy.ndarray):
         raise InputError(f"{path}: what it holds is no array")
     return found

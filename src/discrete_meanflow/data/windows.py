@@ -1,9 +1,7 @@
 """A long text as windows of tokens, read piece by piece: it need not fit into memory."""
 
 import codecs
-import gzip
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import numpy
 import torch
 
 from discrete_meanflow.data.alphabet import MOST, Alphabet
+from discrete_meanflow.data.read import unpacked
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -21,9 +20,7 @@ def pieces(path: Path) -> Iterator[str]:
     """The text of a file, gzipped or not, some millions of characters at a time."""
     decoder, lines = codecs.getincrementaldecoder("utf-8")(), 1
     try:
-        with open(path, "rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+        with unpacked(path) as file:
             while content := file.read(PIECE):
                 text = decoder.decode(content)
                 lines += text.count("\n")
@@ -32,9 +29,6 @@ def pieces(path: Path) -> Iterator[str]:
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
-    except (OSError, EOFError, zlib.error) as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"cannot read {path}: {what}") from None
 
 
 def survey(path: Path) -> tuple[Alphabet, int]:

@@ -67,9 +67,7 @@ class JointNames(RealData):
 
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
         """TV between the laws of a letter and the next, or the end, wherever they stand."""
-        alphabet = self.records.alphabet
-        pad = None if alphabet.pad is None else alphabet.symbols.index(alphabet.pad)
-        return gram_tv(x, y, self.records.vocabulary, pad=pad)
+        return gram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         scores = facts["scores"]

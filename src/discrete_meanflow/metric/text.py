@@ -1,6 +1,5 @@
 """What text is made of: its words, its letters, and how well another reader foresees it."""
 
-import copy
 import math
 from collections.abc import Sequence
 
@@ -13,9 +12,8 @@ from discrete_meanflow.types import State
 FEWEST = 50  # steps of a reader, whose learning rate must rise and fall
 
 
-def known_words(texts: Sequence[str], known: str) -> float:
-    """The share of words that occur in the known text. Those that an edge may cut are left out."""
-    vocabulary = set(known.split())
+def known_words(texts: Sequence[str], vocabulary: set[str]) -> float:
+    """The share of words that are known. Those that an edge may cut are left out."""
     words = [word for text in texts for word in _whole_words(text)]
     return sum(word in vocabulary for word in words) / max(1, len(words))
 
@@ -45,13 +43,13 @@ class Reader(nn.Module):
         self.start = vocabulary  # the symbol before the first
         self.symbol = nn.Embedding(vocabulary + 1, width)
         self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
-        layer = nn.TransformerEncoderLayer(
-            width, width // 32, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True
+        # Not an encoder, which gives all its layers the same first weights.
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width, width // 32, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(layers)
         )
-        # Each layer draws its own weights: an encoder copies those of the one it is given.
-        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(layers))
-        for each in self.layers:
-            each.apply(_drawn_anew)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary)
 
@@ -100,8 +98,3 @@ class Reader(nn.Module):
         """Bits per symbol."""
         lots = x.long().to(self.position.device).split(512)
         return sum(self(lot).double().sum().item() for lot in lots) / x.numel()
-
-
-def _drawn_anew(module: nn.Module) -> None:
-    if isinstance(module, nn.Linear | nn.LayerNorm):
-        module.reset_parameters()

@@ -51,16 +51,21 @@ def column_pair_tv(x: State, y: State, vocabulary: int, seed: int = 0) -> float:
     if len(pairs) > MOST_PAIRS:
         picked = numpy.random.default_rng(seed).choice(len(pairs), MOST_PAIRS, replace=False)
         pairs = [pairs[i] for i in picked]
-    both = [[z[:, i].long() * vocabulary + z[:, j] for z in (x, y)] for i, j in pairs]
+    both = ([_pair(z, i, j, vocabulary) for z in (x, y)] for i, j in pairs)
     return sum(law_tv(a, b) for a, b in both) / len(pairs)
+
+
+def _pair(z: State, i: int, j: int, vocabulary: int) -> Tensor:
+    """A number for what stands at two positions."""
+    return z[:, i].long() * vocabulary + z[:, j]
 
 
 def familiar(x: State, train: State, vocabulary: int) -> float:
     """The share of x in which every pair of symbols, at its two positions, is one of training."""
     fine = torch.ones(len(x), dtype=torch.bool)
     for i, j in itertools.combinations(range(x.shape[1]), 2):
-        both = [z[:, i].long() * vocabulary + z[:, j] for z in (x, train)]
-        fine &= torch.isin(both[0], both[1].unique())
+        seen = _pair(train, i, j, vocabulary).unique()
+        fine &= torch.isin(_pair(x, i, j, vocabulary), seen)
     return fine.double().mean().item()
 
 

@@ -81,7 +81,7 @@ class Judge:
     def __call__(self, x: State) -> Json:
         codec = self.codec
         x = x[:, : codec.length]  # the record, without its class
-        n, reference = codec.vocabulary, self.reference
+        n, reference, records = codec.vocabulary, self.reference, codec.decode(x)
         if isinstance(codec, Strings | Pieces):
             pad = codec.pad
             tv = {
@@ -98,26 +98,25 @@ class Judge:
             "AUC": two_samples.telling_apart(self.reference, x),
         }
         if isinstance(codec, Strings):
-            found["well-formed"] = self._well_formed(x)
+            found["well-formed"] = _well_formed(records, codec.alphabet.pad)
         if isinstance(self.kind, Windows):
-            found["known words"] = text.known_words(codec.decode(x), self._text)
+            found["known words"] = text.known_words(records, self._vocabulary)
         if self.reader is not None:
             found["bits"] = self.reader.bits(x)
             found["entropy"] = text.letter_entropy(x, n)
         if isinstance(codec, Columns):
             found["valid"] = two_samples.familiar(x, self.train, n)
-        valid = self.kind.valid(codec.decode(x))
+        valid = self.kind.valid(records)
         if valid is not None:
             found["valid"] = sum(valid) / len(valid)
         return found
 
     @cached_property
-    def _text(self) -> str:
-        """What was trained on: its windows follow each other."""
-        return "".join(self.codec.decode(self.train[:MOST_WINDOWS]))
+    def _vocabulary(self) -> set[str]:
+        """The words of what was trained on, whose windows follow each other."""
+        return set("".join(self.codec.decode(self.train[:MOST_WINDOWS])).split())
 
-    def _well_formed(self, x: State) -> float:
-        """Not empty, and nothing behind the end."""
-        assert isinstance(self.codec, Strings)
-        strings, pad = self.codec.decode(x), self.codec.alphabet.pad
-        return sum(bool(s) and (pad is None or pad not in s) for s in strings) / len(strings)
+
+def _well_formed(strings: Sequence[str], pad: str | None) -> float:
+    """The share that is not empty and has nothing behind its end."""
+    return sum(bool(s) and (pad is None or pad not in s) for s in strings) / len(strings)

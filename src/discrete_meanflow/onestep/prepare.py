@@ -93,8 +93,7 @@ def cut(
         tokens = once
         _, groups = torch.unique(tokens[:, :length], dim=0, return_inverse=True)
     kinds = int(groups.max()) + 1
-    if held_out is None:
-        held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * kinds)))
+    held_out = _share(kinds) if held_out is None else held_out
     apart = torch.isin(groups, split(torch.arange(kinds)[:, None], held_out, seed)[1][:, 0])
     # In random order: files are sorted, and halves of what is held out are compared.
     order = torch.from_numpy(numpy.random.default_rng(seed).permutation(len(tokens)))
@@ -103,11 +102,15 @@ def cut(
 
 def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
     """Windows of one text: its end is held out; none is looked up among the others."""
-    if held_out is None:
-        held_out = max(1, min(MOST_HELD_OUT, int(HELD_OUT * len(tokens))))
+    held_out = _share(len(tokens)) if held_out is None else held_out
     if not 0 < held_out < len(tokens):
         raise InputError(f"{held_out} of {len(tokens)} windows cannot be held out")
     return tokens[:-held_out], tokens[-held_out:]
+
+
+def _share(count: int) -> int:
+    """How many of so many are held out where nobody says."""
+    return max(1, min(MOST_HELD_OUT, int(HELD_OUT * count)))
 
 
 def understood(codec: Codec, dataset: Dataset) -> Json:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import write_whole
@@ -21,6 +19,7 @@ from discrete_meanflow.training import (
     Processes,
     Recipe,
     Trainer,
+    checkpoint,
     train_session,
 )
 
@@ -75,7 +74,7 @@ class Stages:
         self.folder, self.config, self.processes = folder, config, processes
         self.watch, self.stopped = watch, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
-        before = [_iteration_in(folder / name) for name in CHECKPOINTS]
+        before = [checkpoint.iteration_in(folder / name) for name in CHECKPOINTS]
         self.log = Log(folder, sum(before)) if processes.first else None
 
     def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
@@ -112,15 +111,6 @@ class Stages:
         self.done += recipe.iterations
         self.seconds += trainer.seconds
         return copy.deepcopy(trainer.kernels()[0])
-
-
-def _iteration_in(saved: Path) -> int:
-    """The step a checkpoint was written at; 0 if there is none that can be read."""
-    try:
-        with safe_open(saved, framework="pt") as file:
-            return int(json.loads((file.metadata() or {})["note"])["iteration"])
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 0
 
 
 class Log:

@@ -42,14 +42,11 @@ class Either(Clamps):
     """What one says is known, and what the other does."""
 
     def __init__(self, one: Clamps, other: Clamps) -> None:
-        super().__init__(max(one.share, other.share))
+        super().__init__(1.0)  # each of the two has a share of its own
         self.one, self.other = one, other
 
-    def sample(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        return self.one.sample(shape, length, g) | self.other.sample(shape, length, g)
-
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        return self.one.choose(shape, length, g) | self.other.choose(shape, length, g)
+        return self.one.sample(shape, length, g) | self.other.sample(shape, length, g)
 
     def __repr__(self) -> str:
         return f"Either({self.one!r}, {self.other!r})"

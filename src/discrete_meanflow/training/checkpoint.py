@@ -67,6 +67,15 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
     return note["history"]
 
 
+def iteration_in(path: Path) -> int:
+    """The step a checkpoint was written at; 0 if there is none that can be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return int(json.loads((file.metadata() or {})["note"])["iteration"])
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
+
+
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
     tensors = {f"parameter/{name}": p for name, p in trainer.parameters.items()}
     tensors |= {f"average/{name}": p for name, p in trainer.average.items()}
