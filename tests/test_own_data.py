@@ -399,8 +399,8 @@ BAD_FILES = [
     ("a.csv", "\n".join(f"{i},x" for i in range(12_000)).encode(), "12,000 levels"),
     ("a.smi", b" \n \n", "no molecule"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
-    ("a.npy.gz", gzip.compress(b"no array"), "cannot read"),
-    ("a.parquet.gz", gzip.compress(b"no table"), "cannot read"),
+    ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),
+    ("a.parquet.gz", gzip.compress(b"no table", mtime=0), "cannot read"),
 ]
 
 
