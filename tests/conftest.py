@@ -1,12 +1,17 @@
-"""Property tests judge results, not the speed of the machine they run on."""
+"""Property tests judge results, not the speed of the machine they run on.
+
+They draw the same cases in every run; to look for new ones, ``pytest --hypothesis-profile hunt``.
+"""
 
 import gzip
 
 import numpy
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("steady", deadline=None, max_examples=50)
+FAIR = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("steady", derandomize=True, max_examples=50, **FAIR)
+settings.register_profile("hunt", max_examples=2000, **FAIR)
 settings.load_profile("steady")
 
 
