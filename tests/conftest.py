@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 FAIR = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("steady", derandomize=True, max_examples=50, **FAIR)
+settings.register_profile("steady", derandomize=True, max_examples=60, **FAIR)
 settings.register_profile("hunt", max_examples=2000, **FAIR)
 settings.load_profile("steady")
 
