@@ -103,7 +103,7 @@ _HOMES = {
         "hybrid",
         "time_left",
     ),
-    "sampler": ("KernelSampler", "temperature", "top_p", "without"),
+    "sampler": ("KernelSampler", "OrderedSampler", "temperature", "top_p", "without"),
     "metric": (
         "composition_defect",
         "kernel_error",

@@ -20,6 +20,7 @@ from discrete_meanflow.experiment.joint_sudoku import JointSudoku
 from discrete_meanflow.experiment.mean_rate import MeanRate
 from discrete_meanflow.experiment.multi_step import MultiStep
 from discrete_meanflow.experiment.objective_comparison import ObjectiveComparison
+from discrete_meanflow.experiment.ordered_steps import OrderedSteps
 from discrete_meanflow.experiment.simulable import Simulable
 from discrete_meanflow.experiment.structured_noise import StructuredNoise
 from discrete_meanflow.experiment.target_variance import TargetVariance
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         MultiStep,
         HybridSweep,
         Estimators,
+        OrderedSteps,
         StructuredNoise,
         Joint,
         JointDigits,

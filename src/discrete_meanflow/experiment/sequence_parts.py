@@ -26,7 +26,7 @@ from discrete_meanflow.objective import (
     time_left,
 )
 from discrete_meanflow.process import Masking, Posterior, SequenceProcess
-from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.sampler import KernelSampler, OrderedSampler
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import Mixed, TimeSampler, UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
@@ -142,10 +142,16 @@ def _truth(configuration: str) -> Tensor:
     return metric.marginals(data, data.vocabulary + 1)
 
 
-@torch.no_grad()
 def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generator) -> Tensor:
-    """Sequences ``(draws, D)`` from a fully masked start."""
-    sampler = KernelSampler.steps(kernel, steps)
+    """Sequences ``(draws, D)`` from a fully masked start, in equal steps."""
+    return unmasked(KernelSampler.steps(kernel, steps), data, draws, g)
+
+
+@torch.no_grad()
+def unmasked(
+    sampler: KernelSampler | OrderedSampler, data: Law, draws: int, g: torch.Generator
+) -> Tensor:
+    """What a sampler makes of masks: sequences ``(draws, D)``."""
     sizes = [CHUNK] * (draws // CHUNK) + [draws % CHUNK] * (draws % CHUNK > 0)
     masks = [torch.full((n, data.length), data.vocabulary, device=g.device) for n in sizes]
     return torch.cat([sampler.sample(x, g) for x in masks])
@@ -179,13 +185,23 @@ def composed_exactly(name: str, scale: Scale) -> Json:
     even an exact denoiser. The pairs gain all the same.
     """
     data = law(name)
-    process = Masking(data)
-    kernel = BoundaryKernel(Posterior(process), Linear(), process.token)
-    g = torch.Generator().manual_seed(0)
+    kernel, g = exact_kernel(data), torch.Generator().manual_seed(0)
     samples = [generate(kernel, data, steps, many_draws(scale), g) for steps in STEPS]
+    return tv_of_each(samples, data, scale)
+
+
+def exact_kernel(data: Law) -> BoundaryKernel:
+    """What training under masking aims at: ``q = p(x1 | x_r)``."""
+    process = Masking(data)
+    return BoundaryKernel(Posterior(process), Linear(), process.token)
+
+
+def tv_of_each(samples: Sequence[Tensor], data: Law, scale: Scale) -> Json:
+    """TV of the marginals from all samples, of adjacent pairs from the paper's number."""
+    states = data.vocabulary + 1
     return {
-        "tv_many": [marginal_tv(y, data, process.states) for y in samples],
-        "pair_tv": [pair_tv(y[: scale.draws(DRAWS)], data, process.states) for y in samples],
+        "tv_many": [marginal_tv(y, data, states) for y in samples],
+        "pair_tv": [pair_tv(y[: scale.draws(DRAWS)], data, states) for y in samples],
     }
 
 

@@ -29,6 +29,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "multi-step": sequence.multi_step,
     "hybrid-sweep": sequence.hybrid_sweep,
     "estimators": sequence.estimators,
+    "ordered-steps": sequence.ordered_steps,
     "structured-noise": sequence.structured_noise,
     "joint": sequence.joint,
     **dict.fromkeys(real.SCORES, real.real_data),

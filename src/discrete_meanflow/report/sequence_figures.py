@@ -210,6 +210,27 @@ def variance_against_t(results: Json) -> Figure:
     return figure
 
 
+def ordered_steps(results: Json) -> dict[str, Figure]:
+    """TV of marginals and of adjacent pairs: masks lifted at random and in order."""
+    facts = results["facts"]
+    figure, axes = _panels(2 * len(facts), rows=2, columns=len(facts), height=2.6)
+    for column, (name, fact) in enumerate(facts.items()):
+        for row, (key, floor) in enumerate((("tv_many", "floor_many"), ("pair_tv", "pair_floor"))):
+            axis, found = axes[row][column], values(results, f"{name}, KR, KL form", key).mean(0)
+            axis.loglog(STEPS, fact["at random"][key], "x:", color=BLUE, label="exact, at random")
+            axis.loglog(STEPS, fact["in order"][key], "x:", color=RED, label="exact, in order")
+            axis.loglog(STEPS, found, "o-", ms=3, color=RED, label="KL form, in order")
+            axis.axhline(fact[floor], color=GREY, ls="--", lw=1)
+            axis.set_xticks(STEPS, STEPS)
+            axis.minorticks_off()
+        axes[0][column].set_title(name)
+    axes[0][0].set_ylabel("TV of marginals")
+    axes[1][0].set_ylabel("TV of adjacent pairs")
+    axes[0][0].legend(fontsize=7)
+    figure.supxlabel("steps (dashed: sampling floor)")
+    return {"ordered-steps": figure}
+
+
 def structured_noise(results: Json) -> dict[str, Figure]:
     """The max error over all start sequences at each (r, t), a map per noise and objective."""
     points = results["facts"]["grid"]

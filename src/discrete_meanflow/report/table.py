@@ -59,7 +59,49 @@ def objective_grid(results: Json) -> list[list[str]]:
     return rows
 
 
-GRIDS: dict[str, Callable[[Json], list[list[str]]]] = {"objective-comparison": objective_grid}
+ESTIMATORS = {
+    "KR": "single sample (paper)",
+    "KR, 8 samples": "8 samples",
+    "KR, Rao-Blackwell": "Rao-Blackwell",
+    "KR, weighted": "weighted",
+    "KR, KL form": "KL form",
+    "PR": "PR",
+    "PR, batch 256": "PR, batch 256",
+    "KCE": "KCE",
+}
+
+
+def estimator_grid(results: Json) -> list[list[str]]:
+    """Exact TV of one step, a row per configuration; then what the noise of each objective is."""
+    facts = results["facts"]
+    rows = [["", *ESTIMATORS.values(), "sampled TV of the KL form", "floor"]]
+
+    def mean(name: str, objective: str, of: Callable[[Json], float]) -> float:
+        return statistics.fmean(
+            of(m) for m in results["cells"][f"{name}, {objective}"]["measurements"]
+        )
+
+    for name, fact in facts["configurations"].items():
+        exact = [f"{mean(name, o, lambda m: m['exact_tv']):.4f}" for o in ESTIMATORS]
+        sampled = mean(name, "KR, KL form", lambda m: m["tv"][0])
+        rows.append([name, *exact, f"{sampled:.4f}", f"{fact['floor']:.4f}"])
+    noise, target = facts["gradient_noise"], facts["target_variance"]
+    for what, found in (
+        ("variance of the gradient over its square, untrained, (4, 8)", noise),
+        (
+            f"variance of the target at (0, {target['t'][-1]}), (8, 16)",
+            {name: values[-1] for name, values in target.items() if name != "t"},
+        ),
+    ):
+        cells = [f"{found[o]:.3g}" if o in found else "-" for o in ESTIMATORS]
+        rows.append([what, *cells, "-", "-"])
+    return rows
+
+
+GRIDS: dict[str, Callable[[Json], list[list[str]]]] = {
+    "objective-comparison": objective_grid,
+    "estimators": estimator_grid,
+}
 
 
 def grid_markdown(rows: list[list[str]]) -> str:

@@ -1,7 +1,20 @@
-"""Generation: compose a kernel over a grid of times. One step is the grid (0, 1)."""
+"""Generation: compose a kernel over a grid of times, or over groups of positions.
+
+One step is the grid (0, 1).
+"""
 
 from discrete_meanflow.sampler.adjust import Adjustment, temperature, top_p, without
 from discrete_meanflow.sampler.kernel import KernelSampler
 from discrete_meanflow.sampler.lot import lot_size
+from discrete_meanflow.sampler.ordered import OrderedSampler, bisection
 
-__all__ = ["Adjustment", "KernelSampler", "lot_size", "temperature", "top_p", "without"]
+__all__ = [
+    "Adjustment",
+    "KernelSampler",
+    "OrderedSampler",
+    "bisection",
+    "lot_size",
+    "temperature",
+    "top_p",
+    "without",
+]

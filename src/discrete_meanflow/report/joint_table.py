@@ -1,0 +1,64 @@
+"""The joint law in one step, a row per data set: the soft kernel, the factorised one, real data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from discrete_meanflow.report.table import grid_markdown
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is told of an experiment on real data."""
+
+    data: str
+    measure: str
+    key: str  # of its scores
+    real: Callable[[Json], float]  # facts -> what data score in the place of samples
+
+
+def held_out(key: str) -> Callable[[Json], float]:
+    return lambda facts: facts["held out"][key]
+
+
+ROWS = {
+    "joint-digits": Row(
+        "digits, 8 x 8", "share that a classifier is sure of", "confident", held_out("confident")
+    ),
+    "joint-nltcs": Row(
+        "nltcs, 16 answers",
+        "TV of the joint law to the test rows",
+        "tv_test",
+        lambda facts: facts["train to test"],
+    ),
+    "joint-rna": Row(
+        "RF00059, aligned RNA",
+        "correlation of two-site frequencies with held-out ones",
+        "correlation",
+        lambda facts: facts["train to held out"],
+    ),
+    "joint-names": Row(
+        "names", "letter-pair TV to held-out ones", "pair_tv", lambda facts: facts["floor"]
+    ),
+    "joint-molecules": Row("QM9, SMILES", "share valid (RDKit)", "valid", held_out("valid")),
+    "joint-sudoku": Row("sudoku", "share of valid grids", "valid", held_out("valid")),
+}
+HEAD = ["data", "measure", "factorised, 1 step", "ours, 1 step", "ours, 64 steps", "real data"]
+
+
+def joint_table(runs: dict[str, Json]) -> str:
+    """Of the experiments that have been run."""
+    rows = [[*HEAD, "on"]]
+    for name, row in ROWS.items():
+        if name not in runs:
+            continue
+        facts = runs[name]["facts"]
+        soft, hard = (facts["scores"][kind] for kind in ("soft", "factorised"))
+        found = [hard["1"], soft["1"], soft["64"]]
+        numbers = [f"{score[row.key]:.3f}" for score in found]
+        rows.append(
+            [row.data, row.measure, *numbers, f"{row.real(facts):.3f}", runs[name]["device"]]
+        )
+    return grid_markdown(rows)

@@ -1,0 +1,68 @@
+from collections.abc import Sequence
+
+import torch
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.sampler.adjust import Adjustment
+from discrete_meanflow.types import State
+
+
+class OrderedSampler:
+    """Masks are lifted group by group: in its step a group goes from r to 1, the others stay at r.
+
+    r is the share of positions that are known by then, as it is in training. Within a group
+    positions are drawn independently, so what belongs together should not share one. Groups that
+    bisect the sequence (``bisecting``) are exact for a Markov chain along the positions: given
+    the symbols between them, those of a group are independent.
+    """
+
+    def __init__(
+        self, kernel: Kernel, groups: Sequence[Sequence[int]], adjust: Sequence[Adjustment] = ()
+    ) -> None:
+        if not isinstance(kernel, DestinationKernel) or kernel.mask is None:
+            raise InputError("ordered sampler: needs a kernel of masks, BoundaryKernel(..., mask)")
+        self.length = sum(map(len, groups))
+        if not self.length or sorted(i for group in groups for i in group) != [*range(self.length)]:
+            raise InputError("ordered sampler: each position must lie in one group, from 0 on")
+        self.kernel, self.mask, self.groups, self.adjust = kernel, kernel.mask, groups, adjust
+
+    @classmethod
+    def bisecting(
+        cls, kernel: Kernel, length: int, k: int, adjust: Sequence[Adjustment] = ()
+    ) -> "OrderedSampler":
+        """At most k steps: positions far apart first, then those halfway between, and so on."""
+        return cls(kernel, bisection(length, k), adjust)
+
+    @torch.no_grad()
+    def sample(self, x: State, g: torch.Generator) -> State:
+        """Symbols in the place of the masks of x: shape ``(*batch, D)``. What is known stays."""
+        self.kernel.check_start(x)
+        if x.shape[-1] != self.length:
+            raise InputError(
+                f"ordered sampler: sequences must have length {self.length}, got {tuple(x.shape)}"
+            )
+        for group in self.groups:
+            known = x.ne(self.mask).to(self.kernel.home.dtype)
+            now = known.mean(-1, keepdim=True).expand(x.shape)
+            logits = self.kernel(x, now, torch.ones_like(now))
+            for change in self.adjust:
+                logits = change(logits)
+            then = now.index_fill(-1, torch.tensor(group, device=x.device), 1.0)
+            x = self.kernel.transport(x, logits, now, then, g)
+        return x
+
+
+def bisection(length: int, k: int) -> list[list[int]]:
+    """Positions 0 .. length - 1 in at most k groups: every 2^j-th, then halfway between these, ...
+
+    With k of ``ceil(log2 length) + 1`` or more the first group is position 0 alone.
+    """
+    if k < 1 or length < 1:
+        raise InputError(f"bisection: needs positions and steps, got {length} and {k}")
+    strides = [2**j for j in range(min(k - 1, (length - 1).bit_length()), -1, -1)]
+    return [
+        [i for i in range(0, length, stride) if stride == strides[0] or i % (2 * stride)]
+        for stride in strides
+    ]

@@ -1,0 +1,102 @@
+"""Laws of ordered sampling: groups that partition, draws that follow the joint law."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discrete_meanflow.data import BigramChain
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import BoundaryKernel
+from discrete_meanflow.network import MLP
+from discrete_meanflow.process import Masking, Posterior
+from discrete_meanflow.sampler import OrderedSampler, bisection, without
+from discrete_meanflow.schedule import Linear
+from problems import seeded
+from statistics_of_draws import passes_chi_square
+
+V, D, N = 3, 5, 20_000
+
+
+def exact_kernel():
+    process = Masking(BigramChain.dirichlet(V, D, 0.3, seed=1))
+    return BoundaryKernel(Posterior(process), Linear(), process.token)
+
+
+def joint_law():
+    """The probability of each of the V^D sequences, in the order of their numbers."""
+    sequences = torch.tensor(list(itertools.product(range(V), repeat=D)))
+    return BigramChain.dirichlet(V, D, 0.3, seed=1).log_prob(sequences).exp()
+
+
+def numbers(y):
+    return (y * V ** torch.arange(D - 1, -1, -1)).sum(-1)
+
+
+@given(st.integers(1, 200), st.integers(1, 12))
+def test_groups_partition_the_positions_in_at_most_k(length, k):
+    groups = bisection(length, k)
+    assert len(groups) <= k
+    assert all(groups)
+    assert sorted(itertools.chain(*groups)) == list(range(length))
+
+
+@given(st.integers(2, 200))
+def test_with_enough_steps_two_of_a_group_have_a_known_position_between(length):
+    groups = bisection(length, 64)
+    assert groups[0] == [0]
+    assert len(groups) == (length - 1).bit_length() + 1
+    known = set()
+    for group in groups:
+        for a, b in itertools.pairwise(group):
+            assert any(a < i < b for i in known)
+        known |= set(group)
+
+
+@pytest.mark.parametrize("steps", [4, 8])
+def test_bisection_draws_from_the_joint_law_of_a_chain(steps):
+    sampler = OrderedSampler.bisecting(exact_kernel(), D, steps)
+    assert passes_chi_square(numbers(sampler.sample(torch.full((N, D), V), seeded())), joint_law())
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_in_too_few_steps_it_does_not(steps):
+    sampler = OrderedSampler.bisecting(exact_kernel(), D, steps)
+    y = sampler.sample(torch.full((N, D), V), seeded())
+    assert not passes_chi_square(numbers(y), joint_law())
+
+
+def test_known_positions_stay_and_the_others_follow_them():
+    x = torch.full((N, D), V)
+    x[:, 2] = 1
+    y = OrderedSampler(exact_kernel(), [[2], [0, 4], [1, 3]]).sample(x, seeded())
+    assert (y[:, 2] == 1).all()
+    after = joint_law().reshape([V] * D)[:, :, 1].sum((0, 1, 2))
+    assert passes_chi_square(y[:, 4], after / after.sum())
+
+
+def test_adjustments_act_on_every_step():
+    y = OrderedSampler.bisecting(exact_kernel(), D, 3, [without(0)]).sample(
+        torch.full((500, D), V), seeded()
+    )
+    assert set(y.unique().tolist()) <= {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("groups", "what"),
+    [([[0, 1], [1, 2, 3, 4]], "one group"), ([[1, 2, 3, 4, 5]], "from 0"), ([], "one group")],
+)
+def test_groups_that_are_no_partition_are_refused(groups, what):
+    with pytest.raises(InputError, match=what):
+        OrderedSampler(exact_kernel(), groups)
+
+
+def test_what_has_no_masks_is_refused():
+    with pytest.raises(InputError, match="kernel of masks"):
+        OrderedSampler(BoundaryKernel(MLP(4), Linear()), [[0]])
+    with pytest.raises(InputError, match="length 5"):
+        OrderedSampler.bisecting(exact_kernel(), D, 2).sample(torch.full((3, 4), V), seeded())
+    with pytest.raises(InputError, match="needs positions and steps"):
+        bisection(5, 0)
