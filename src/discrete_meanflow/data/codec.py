@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, Alphabet
+from discrete_meanflow.data.read import DELIMITERS
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -148,8 +149,12 @@ class Columns(Codec):
     names: tuple[str, ...]
     levels: tuple[tuple[str, ...], ...]
     label: str | None = None  # the column that is the class
+    delimiter: str = ","  # as it stands between cells where rows are written
+    heading: bool = True  # whether names stand above them
 
     def __post_init__(self) -> None:
+        if self.delimiter not in DELIMITERS:
+            raise InputError(f"table: '{self.delimiter}' is no delimiter")
         if self.label is not None and self.label not in self.names:
             columns = ", ".join(self.names)
             raise InputError(f"--label: no column '{self.label}'; there are {columns}")
@@ -225,14 +230,23 @@ class Columns(Codec):
 
     def describe(self) -> Json:
         levels = [list(each) for each in self.levels]
-        return {"columns": list(self.names), "levels": levels, "label": self.label}
+        return {
+            "columns": list(self.names),
+            "levels": levels,
+            "label": self.label,
+            "delimiter": self.delimiter,
+            "heading": self.heading,
+        }
 
     @classmethod
     def made_from(cls, words: Json) -> "Columns":
         levels = tuple(tuple(map(str, each)) for each in words["levels"])
         label = words["label"]
         names = tuple(map(str, words["columns"]))
-        return cls(names, levels, None if label is None else str(label))
+        label = None if label is None else str(label)
+        # Runs of earlier versions say nothing of these two.
+        delimiter, heading = words.get("delimiter", ","), words.get("heading", True)
+        return cls(names, levels, label, str(delimiter), bool(heading))
 
 
 @dataclass(frozen=True)

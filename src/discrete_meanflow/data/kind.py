@@ -9,7 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
@@ -184,9 +184,10 @@ class Table(Kind):
 
     def read(self, path: Path) -> Dataset:
         packed = ".parquet" in path.suffixes
-        names, rows = read.parquet(path) if packed else read.table(path, self.header)
-        rows = rows if self.bins is None else binned(rows, self.bins)
-        return Dataset(rows, Columns.of(names, rows))
+        found = read.parquet(path) if packed else read.table(path, self.header)
+        rows = found.rows if self.bins is None else binned(found.rows, self.bins)
+        codec = Columns.of(found.names, rows)
+        return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -196,9 +197,12 @@ class Table(Kind):
                 yield write
             return
         with _text(path) as out:
-            tabs = path is not None and ".tsv" in path.name
-            table = csv.writer(out, delimiter="\t" if tabs else ",")
-            table.writerow(codec.names)
+            suffixes = [] if path is None else path.suffixes
+            told = {".tsv": "\t", ".csv": codec.delimiter.replace("\t", ",")}
+            delimiter = next((told[s] for s in suffixes if s in told), codec.delimiter)
+            table = csv.writer(out, delimiter=delimiter)
+            if codec.heading:
+                table.writerow(codec.names)
             yield table.writerows
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy
 import torch
@@ -23,7 +23,11 @@ DAMAGED = (
     ValueError, LookupError, TypeError, OverflowError, RuntimeError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile,
 )  # fmt: skip
-DELIMITERS = ";\t,"  # between the cells of a table; commas last: numbers may have them inside
+DELIMITERS = (
+    ";",
+    "\t",
+    ",",
+)  # between the cells of a table; commas last: numbers may have them inside
 
 
 @contextmanager
@@ -109,10 +113,18 @@ def delimiter_of(path: Path, content: str) -> str:
     return [*even_delimiters(lines), *present, ","][0]
 
 
-def table(path: Path, header: bool | None = None) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, and rows of cells as text. A first row of names, where ``header``
-    does not say, is told by cells that occur nowhere below, while others do there; without one,
-    columns are called c1, c2, ..."""
+class Rows(NamedTuple):
+    """A table: rows of cells as text, and how they stood in the file."""
+
+    names: list[str]  # of the columns
+    rows: list[list[str]]
+    delimiter: str = ","
+    heading: bool = True  # whether the names stood there, too
+
+
+def table(path: Path, header: bool | None = None) -> Rows:
+    """A table of text. A first row of names, where ``header`` does not say, is told by cells that
+    occur nowhere below, while others do there; without one, columns are called c1, c2, ..."""
     content = text(path)
     delimiter = delimiter_of(path, content)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
@@ -139,8 +151,9 @@ def table(path: Path, header: bool | None = None) -> tuple[list[str], list[list[
     if _has_names(rows) if header is None else header:
         if len(set(rows[0])) != len(rows[0]):
             raise InputError(f"{path}, line 1: two columns have one name")
-        return rows[0], rows[1:]
-    return [f"c{i}" for i in range(1, len(rows[0]) + 1)], rows
+        return Rows(rows[0], rows[1:], delimiter)
+    names = [f"c{i}" for i in range(1, len(rows[0]) + 1)]
+    return Rows(names, rows, delimiter, heading=False)
 
 
 def _has_names(rows: list[list[str]]) -> bool:
@@ -176,7 +189,7 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
+def parquet(path: Path) -> Rows:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
@@ -190,7 +203,7 @@ def parquet(path: Path) -> tuple[list[str], list[list[str]]]:
         for i, cell in enumerate(column, 1):
             if cell is None or cell != cell:
                 raise InputError(f"{path}, row {i}, column {name}: a missing value")
-    return names, [list(map(str, row)) for row in zip(*columns, strict=True)]
+    return Rows(names, [list(map(str, row)) for row in zip(*columns, strict=True)])
 
 
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
