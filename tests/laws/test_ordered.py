@@ -6,11 +6,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel
-from discrete_meanflow.network import MLP
+from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.process import Masking, Posterior
 from discrete_meanflow.sampler import OrderedSampler, bisection, without
 from discrete_meanflow.schedule import Linear
@@ -73,30 +74,70 @@ def test_known_positions_stay_and_the_others_follow_them():
     x[:, 2] = 1
     y = OrderedSampler(exact_kernel(), [[2], [0, 4], [1, 3]]).sample(x, seeded())
     assert (y[:, 2] == 1).all()
-    after = joint_law().reshape([V] * D)[:, :, 1].sum((0, 1, 2))
-    assert passes_chi_square(y[:, 4], after / after.sum())
+    given = joint_law().reshape([V] * D).clone()
+    given[:, :, [0, 2]] = 0
+    assert passes_chi_square(numbers(y), given.flatten() / given.sum())
 
 
-def test_adjustments_act_on_every_step():
-    y = OrderedSampler.bisecting(exact_kernel(), D, 3, [without(0)]).sample(
-        torch.full((500, D), V), seeded()
-    )
-    assert set(y.unique().tolist()) <= {1, 2}
+class Recording(nn.Module):
+    """A network that remembers what it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def forward(self, x, r, t):
+        self.asked.append((x.clone(), r.clone(), t.clone()))
+        return torch.zeros(*x.shape, V + 1)
+
+
+def test_the_network_is_asked_at_the_share_that_is_known():
+    network = Recording()
+    x = torch.full((2, D), V)
+    x[1, 3] = 0  # known from the start
+    OrderedSampler(BoundaryKernel(network, Linear(), V), [[0, 4], [1, 2, 3]]).sample(x, seeded())
+    for (states, r, t), known in zip(network.asked, ([0, 1], [2, 3]), strict=True):
+        assert states.ne(V).sum(-1).tolist() == known
+        assert torch.allclose(r, (torch.tensor(known) / D)[:, None].expand(2, D).double())
+        assert bool((t == 1).all())
+
+
+def test_no_mask_is_left_and_adjustments_act_on_every_step():
+    flat = BoundaryKernel(Recording(), Linear(), V)
+    y = OrderedSampler.bisecting(flat, D, 3).sample(torch.full((500, D), V), seeded())
+    assert set(y.unique().tolist()) == {0, 1, 2}
+    y = OrderedSampler.bisecting(flat, D, 3, [without(0)]).sample(torch.full((500, D), V), seeded())
+    assert set(y.unique().tolist()) == {1, 2}
 
 
 @pytest.mark.parametrize(
-    ("groups", "what"),
-    [([[0, 1], [1, 2, 3, 4]], "one group"), ([[1, 2, 3, 4, 5]], "from 0"), ([], "one group")],
+    "groups", [[[0, 1], [1, 2, 3, 4]], [[1, 2, 3, 4, 5]], [], [[], [0, 1, 2, 3, 4]]]
 )
-def test_groups_that_are_no_partition_are_refused(groups, what):
-    with pytest.raises(InputError, match=what):
+def test_groups_that_are_no_partition_are_refused(groups):
+    with pytest.raises(InputError, match="must lie in one group"):
         OrderedSampler(exact_kernel(), groups)
 
 
-def test_what_has_no_masks_is_refused():
+def test_a_kernel_without_masks_is_refused():
     with pytest.raises(InputError, match="kernel of masks"):
         OrderedSampler(BoundaryKernel(MLP(4), Linear()), [[0]])
-    with pytest.raises(InputError, match="length 5"):
-        OrderedSampler.bisecting(exact_kernel(), D, 2).sample(torch.full((3, 4), V), seeded())
+
+
+@pytest.mark.parametrize(
+    ("x", "what"),
+    [
+        (torch.full((3, 4), V), "length 5"),
+        (torch.tensor(V), "length 5"),
+        (torch.full((3, D), -1), "whole numbers"),
+        (torch.full((3, D), V + 5), "start state 8"),
+    ],
+)
+def test_starts_that_do_not_fit_are_refused(x, what):
+    network = Transformer(V + 1, D, 16, 1, 2, 16, 8)
+    with pytest.raises(InputError, match=what):
+        OrderedSampler.bisecting(BoundaryKernel(network, Linear(), V), D, 2).sample(x, seeded())
+
+
+def test_no_steps_are_refused():
     with pytest.raises(InputError, match="needs positions and steps"):
         bisection(5, 0)

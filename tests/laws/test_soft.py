@@ -214,10 +214,63 @@ def test_guidance_is_truer_to_what_is_clamped(twins):
     assert share[0] + 0.2 < share[1] <= share[2]
 
 
+def test_couples_on_the_way_are_drawn_from_the_flow_map():
+    """Two states of the exact flow, and between them the law q that leads from one to the other."""
+    kernel = SoftKernel(Posterior(PROCESS), PROCESS.states)
+    couples = Coupling(4000, 64, Recipe(1), whole=0.25).couples(PROCESS, kernel, seed=0)
+    r, t = couples.pairs.double()[:, None].unbind(-1)
+    whole = (r == 0) & (t == 1)
+    assert bool((r < t).all())
+    assert 0.2 < whole.double().mean() < 0.3
+    inside = (t < 0.99).flatten()
+    assert inside.double().mean() > 0.5
+    x, ends = couples.starts[inside].double(), couples.ends[inside]
+    q = ExactFlow(PROCESS)(x, r[inside], t[inside]).exp()
+    seen = delta(ends, PROCESS.states, q.dtype)
+    # Right on average, and where q is sure so are the draws: 0 at one-hot q, not at flat ones.
+    off = (seen - q).sum(0) / (q * (1 - q)).sum(0).sqrt()
+    assert off.abs().max() < 4.5
+    surprise = (-q.log().gather(-1, ends[..., None])).mean() - (-q * q.log()).sum(-1).mean()
+    assert surprise.abs() < 0.05
+    flat = -torch.log(seen.mean((0, 1))[ends]).mean()
+    assert flat > 0.2 + (-q.log().gather(-1, ends[..., None])).mean()
+
+
+def test_couples_on_the_way_lead_to_where_the_way_ends(twins):
+    """From each state on the way the kernel's own steps go to the couple's end, clamps held."""
+    process = Soft(TWINS, clamps=0.5)
+    coupling = Coupling(600, 4, Recipe(1), whole=0.2)
+    couples = coupling.couples(process, twins, seed=0)
+    grid = KernelSampler.steps(twins, 4).grid
+    to_the_end = couples.pairs[:, 1] == 1
+    assert {round(t, 4) for t in couples.pairs[to_the_end, 0].tolist()} == {
+        round(t, 4) for t in grid[:-1]
+    }
+    diagonal = SoftKernel(SingleTime(twins.network), process.states)
+    for i, r in enumerate(grid[:-1]):
+        here = to_the_end & torch.isclose(couples.pairs[:, 0], torch.tensor(r))
+        again = KernelSampler(diagonal, grid[i:]).sample(
+            couples.starts[here].float(), seeded(), clamped=couples.held[here]
+        )
+        assert (again == couples.ends[here]).double().mean() > 0.97  # starts are in half precision
+    held = couples.held
+    assert torch.equal(couples.starts.argmax(-1)[held], couples.ends[held])
+
+
+def test_whole_couples_are_drawn_as_ever(twins):
+    """Their number in a lot changes nothing that was drawn before there were others."""
+    process, coupling = Soft(TWINS), Coupling(50, 2, Recipe(1), whole=1)
+    couples, g = coupling.couples(process, twins, seed=3), torch.Generator().manual_seed(3)
+    process.clamps.sample((50,), 3, g)
+    process.data.sample((50,), g)
+    assert torch.equal(couples.starts, process.source((50, 3), g).half())
+    assert couples.pairs.unique(dim=0).tolist() == [[0.0, 1.0]]
+
+
 def test_couples_are_noise_and_where_it_is_carried(twins):
     """The first half is data as ever; the second is what the kernel does in many steps."""
     first = twins_problem(PosteriorRegression(), clamps=0.5)
-    coupling = Coupling(3000, 8, Recipe(150, learning_rate=3e-3, average=0.9))
+    coupling = Coupling(3000, 8, Recipe(150, learning_rate=3e-3, average=0.9), whole=1)
     problem = coupling.problem(first, twins, seed=0)
     process = problem.process
     again = KernelSampler.steps(twins, 8).sample(
@@ -364,6 +417,7 @@ def test_soft_and_hard_are_one_word_apart():
          "position 2 lies outside 0 .. 1"),
         (lambda: Given([-1]), "counted from 0"),
         (lambda: Coupling(0, 1, Recipe(1)), "needs couples and steps"),
+        (lambda: Coupling(1, 1, Recipe(1), whole=2), "share of whole ways"),
         (lambda: twins_problem(OnCouples(PosteriorRegression())), "couples need both"),
         (lambda: OnCouples(KernelCE()), "one for soft states"),
         (lambda: Coupled(TWINS, torch.zeros(4, 3, 3), torch.zeros(4, 3).long()), "do not belong"),

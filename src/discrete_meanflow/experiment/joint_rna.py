@@ -27,7 +27,7 @@ class JointRna(RealData):
         "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        200_000, 32, Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True)
+        200_000, 32, Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True), 1
     )
 
     def cut(self) -> Records:

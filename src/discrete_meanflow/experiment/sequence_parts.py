@@ -12,7 +12,12 @@ from torch import Tensor
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.experiment.base import STEPS, Cell, Json, Scale
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
-from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
+from discrete_meanflow.metric import (
+    marginal_tv,
+    pair_tv,
+    sampling_floor,
+    total_variation,
+)
 from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.objective import (
     KernelCE,
@@ -37,6 +42,7 @@ SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
 DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
 GAP = 0.02
 DIAGONAL = 0.25
+COUNTED = 100_000  # sequences of a law that is counted out
 CHUNK = 10_000  # sequences generated at once
 
 
@@ -197,12 +203,31 @@ def exact_kernel(data: Law) -> BoundaryKernel:
 
 
 def tv_of_each(samples: Sequence[Tensor], data: Law, scale: Scale) -> Json:
-    """TV of the marginals from all samples, of adjacent pairs from the paper's number."""
-    states = data.vocabulary + 1
-    return {
+    """TV of the marginals from all samples, of adjacent pairs from the paper's number, and from all
+    of the joint law where it can be counted out."""
+    states, joint = data.vocabulary + 1, joint_law(data)
+    found = {} if joint is None else {"joint_tv": [joint_tv(y, joint, data) for y in samples]}
+    return found | {
         "tv_many": [marginal_tv(y, data, states) for y in samples],
         "pair_tv": [pair_tv(y[: scale.draws(DRAWS)], data, states) for y in samples],
     }
+
+
+def joint_law(data: Law) -> Tensor | None:
+    """The probability of each of the V^D sequences, in the order of their numbers, if few."""
+    if data.vocabulary**data.length > COUNTED:
+        return None
+    places = torch.arange(data.vocabulary).expand(data.length, -1)
+    return data.log_prob(torch.cartesian_prod(*places)).exp()
+
+
+def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
+    """TV between the frequencies of whole sequences and their law; one with a mask is none."""
+    power = data.vocabulary ** torch.arange(data.length - 1, -1, -1)
+    y = y.cpu()
+    whole = y[(y < data.vocabulary).all(-1)]
+    seen = torch.bincount((whole * power).sum(-1), minlength=len(joint)).double() / len(y)
+    return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 
 def many_draws(scale: Scale) -> int:

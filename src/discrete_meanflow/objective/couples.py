@@ -8,10 +8,10 @@ from discrete_meanflow.process import PathSample
 
 
 class OnCouples(Objective):
-    """``objective`` on the first half of a batch, ``w (-log q_{0,1}(x1 | z))`` on its couples.
+    """``objective`` on the first half of a batch, ``w (-log q_{r,t}(x | X_r))`` on its couples.
 
-    Cross-entropy over independent (z, x1) would find the marginals of the data. Over
-    couples x1 is a function of z, and what it finds is that function: the flow map.
+    Cross-entropy over independent (z, x1) would find the marginals of the data. Over couples x is
+    drawn from the flow map's own law, at t = 1 a function of X_r: so that is what it finds.
     """
 
     soft = True
@@ -25,8 +25,8 @@ class OnCouples(Objective):
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         half = len(path.x) // 2
         soft, couples = (PathSample(*(a[part] for a in path)) for part in _halves(half))
-        whole = cross_entropy(kernel, couples, couples.t)
-        return self.objective(kernel, soft, teacher) + self.weight * whole
+        on_couples = cross_entropy(kernel, couples, couples.t)
+        return self.objective(kernel, soft, teacher) + self.weight * on_couples
 
     def extra_repr(self) -> str:
         return f"weight={self.weight:g}"

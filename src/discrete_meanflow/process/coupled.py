@@ -12,16 +12,18 @@ from discrete_meanflow.types import Point, State
 
 
 class Coupled(Soft):
-    """Soft paths in the first half of each batch; couples (z, x1) in the second.
+    """Soft paths in the first half of each batch; couples in the second.
 
-    A couple is noise and where a kernel of many short steps carries it. Drawn independently,
-    noise tells nothing of data, and the way from 0 to 1 in one step must be pieced together;
-    a couple shows it whole: r = 0, t = 1, and x1 is certain.
+    A couple is a state ``X_r`` of a kernel of many short steps, and a symbol drawn from the law
+    ``q_{r,t}(X_r)`` that leads from it to ``X_t``. At (0, 1) that is noise and where it is carried.
+    Drawn independently, noise tells nothing of data, and the way in one step must be pieced
+    together; a couple shows it whole.
     """
 
     starts: Tensor
     ends: Tensor
     held: Tensor
+    pairs: Tensor
 
     def __init__(
         self,
@@ -30,8 +32,10 @@ class Coupled(Soft):
         ends: State,
         held: Tensor | None = None,
         clamps: float | Clamps = 0.0,
+        pairs: Tensor | None = None,
     ) -> None:
-        """starts: ``(N, D, V)``; ends: ``(N, D)``; held: which positions were clamped."""
+        """starts: ``(N, D, V)``; ends: ``(N, D)``; held: which positions were clamped; pairs:
+        (r, t) of each, ``(N, 2)``, by default (0, 1)."""
         super().__init__(data, clamps)
         held = torch.zeros_like(ends, dtype=torch.bool) if held is None else held
         if bool(held.any()) and not self.clamps.share:
@@ -41,7 +45,12 @@ class Coupled(Soft):
                 f"couples: starts of shape {tuple(starts.shape)} and ends of {tuple(ends.shape)} "
                 f"do not belong together over {self.states} symbols"
             )
-        for name, tensor in (("starts", starts), ("ends", ends), ("held", held)):
+        if pairs is None:
+            pairs = torch.tensor([[0.0, 1.0]], device=ends.device).expand(len(ends), 2)
+        tensors = {"starts": starts, "ends": ends, "held": held, "pairs": pairs.float()}
+        if pairs.shape != (len(ends), 2) or not bool((pairs[:, 0] < pairs[:, 1]).all()):
+            raise InputError("couples: each needs two times r < t")
+        for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
@@ -51,8 +60,8 @@ class Coupled(Soft):
         soft = super().path(TimePair(times.r[..., :half], times.t[..., :half], between), g, draws)
         pick = torch.randint(len(self.ends), (*shape, batch - half), generator=g, device=g.device)
         # One time for all positions where none is clamped, as soft paths have it.
-        r = self.held[pick].float()[..., : soft.r.shape[-1]]
-        t = torch.ones_like(r)
+        held = self.held[pick][..., : soft.r.shape[-1]]
+        r, t = (torch.where(held, 1.0, s[..., None]) for s in self.pairs[pick].unbind(-1))
         couple = PathSample(
             self.starts[pick].to(soft.x.dtype),
             r,

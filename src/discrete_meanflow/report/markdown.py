@@ -75,7 +75,7 @@ def headline_table(runs: dict[str, Json]) -> str:
     made = {
         f"{run['date']} on {run['device']}, torch {run['versions']['torch']}, seeds "
         f"{' '.join(map(str, run['seeds']))}"
-        for run in runs.values()
+        for run in paper
     }
     lines += [
         "",

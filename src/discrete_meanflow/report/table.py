@@ -87,9 +87,9 @@ def estimator_grid(results: Json) -> list[list[str]]:
         rows.append([name, *exact, f"{sampled:.4f}", f"{fact['floor']:.4f}"])
     noise, target = facts["gradient_noise"], facts["target_variance"]
     for what, found in (
-        ("variance of the gradient over its square, untrained, (4, 8)", noise),
+        ("variance of the gradient over its square, untrained, independent (4, 8)", noise),
         (
-            f"variance of the target at (0, {target['t'][-1]}), (8, 16)",
+            f"variance of the target at (0, {target['t'][-1]}), independent (8, 16)",
             {name: values[-1] for name, values in target.items() if name != "t"},
         ),
     ):

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -65,7 +66,19 @@ class KernelSampler:
         others are drawn given them. Guidance needs ``free``, the same start without clamps:
         ``x = process.hold(free, tokens, clamped)``.
         """
-        self._check(x)
+        end = deque(self.way(x, g, clamped, free), maxlen=1)[0]
+        return self.kernel.decode(end, g if self.drawn else None) if self.grid[-1] == 1 else end
+
+    @torch.no_grad()
+    def way(
+        self,
+        x: State,
+        g: torch.Generator,
+        clamped: Tensor | None = None,
+        free: State | None = None,
+    ) -> Iterator[State]:
+        """The states at the times of the grid, after the first."""
+        check_start(self.kernel, x)
         self._check_clamps(x, clamped, free)
         for r, t in zip(self.grid, self.grid[1:], strict=False):
             times = [self._times(x, s, clamped) for s in (r, t)]
@@ -80,7 +93,7 @@ class KernelSampler:
             for change in self.adjust:
                 logits = change(logits)
             x = self.kernel.transport(x, logits, times[0], times[1], g)
-        return self.kernel.decode(x, g if self.drawn else None) if self.grid[-1] == 1 else x
+            yield x
 
     def _times(self, x: State, time: float, clamped: Tensor | None) -> Tensor:
         """The time of each position: 1 where it is clamped. Soft ones share it if none is."""
@@ -97,19 +110,6 @@ class KernelSampler:
                 f"{clamped.dtype} of shape {tuple(clamped.shape)}"
             )
 
-    def _check(self, x: State) -> None:
-        self.kernel.check_start(x)
-        for module in self.kernel.network.modules():
-            states, length = (getattr(module, what, None) for what in ("states", "length"))
-            if isinstance(states, int) and x.numel() and not soft(x) and int(x.max()) >= states:
-                raise InputError(
-                    f"sampler: start state {int(x.max())} is none of the kernel's {states}"
-                )
-            if isinstance(length, int) and positions(x)[-1:] != (length,):
-                raise InputError(
-                    f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
-                )
-
 
 def soft(x: State) -> bool:
     """Whether a state is made of points."""
@@ -119,3 +119,18 @@ def soft(x: State) -> bool:
 def positions(x: State) -> torch.Size:
     """The shape of a state's positions, points or symbols."""
     return x.shape[:-1] if soft(x) else x.shape
+
+
+def check_start(kernel: Kernel, x: State) -> None:
+    """Refuse what the kernel or its network cannot start from."""
+    kernel.check_start(x)
+    for module in kernel.network.modules():
+        states, length = (getattr(module, what, None) for what in ("states", "length"))
+        if isinstance(states, int) and x.numel() and not soft(x) and int(x.max()) >= states:
+            raise InputError(
+                f"sampler: start state {int(x.max())} is none of the kernel's {states}"
+            )
+        if isinstance(length, int) and positions(x)[-1:] != (length,):
+            raise InputError(
+                f"sampler: sequences must have length {length}, got shape {tuple(x.shape)}"
+            )

@@ -5,17 +5,18 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.kernel.destination import DestinationKernel
-from discrete_meanflow.sampler.adjust import Adjustment
+from discrete_meanflow.sampler.adjust import Adjustment, without
+from discrete_meanflow.sampler.kernel import check_start
 from discrete_meanflow.types import State
 
 
 class OrderedSampler:
     """Masks are lifted group by group: in its step a group goes from r to 1, the others stay at r.
 
-    r is the share of positions that are known by then, as it is in training. Within a group
-    positions are drawn independently, so what belongs together should not share one. Groups that
-    bisect the sequence (``bisecting``) are exact for a Markov chain along the positions: given
-    the symbols between them, those of a group are independent.
+    r is the share of positions that are known by then, as it is on average in training. Within a
+    group positions are drawn independently, so what belongs together should not share one. Groups
+    that bisect the sequence (``bisecting``) are exact for a Markov chain along the positions:
+    given the symbols between them, those of a group are independent.
     """
 
     def __init__(
@@ -24,9 +25,12 @@ class OrderedSampler:
         if not isinstance(kernel, DestinationKernel) or kernel.mask is None:
             raise InputError("ordered sampler: needs a kernel of masks, BoundaryKernel(..., mask)")
         self.length = sum(map(len, groups))
-        if not self.length or sorted(i for group in groups for i in group) != [*range(self.length)]:
-            raise InputError("ordered sampler: each position must lie in one group, from 0 on")
-        self.kernel, self.mask, self.groups, self.adjust = kernel, kernel.mask, groups, adjust
+        positions = sorted(i for group in groups for i in group)
+        if not groups or not all(groups) or positions != [*range(self.length)]:
+            raise InputError("ordered sampler: each position must lie in one group, none be empty")
+        self.kernel, self.mask, self.groups = kernel, kernel.mask, groups
+        # A mask that is drawn would stay: its group has had its turn.
+        self.adjust = (*adjust, without(kernel.mask))
 
     @classmethod
     def bisecting(
@@ -38,8 +42,8 @@ class OrderedSampler:
     @torch.no_grad()
     def sample(self, x: State, g: torch.Generator) -> State:
         """Symbols in the place of the masks of x: shape ``(*batch, D)``. What is known stays."""
-        self.kernel.check_start(x)
-        if x.shape[-1] != self.length:
+        check_start(self.kernel, x)
+        if x.shape[-1:] != (self.length,):
             raise InputError(
                 f"ordered sampler: sequences must have length {self.length}, got {tuple(x.shape)}"
             )

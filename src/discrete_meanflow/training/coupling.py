@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel, SoftKernel
@@ -13,19 +14,29 @@ from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import KernelSampler, lot_size
 from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.types import Point, State
+
+ROUNDING = 1e-6  # of a difference of states in float32
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """``count`` draws of noise, each carried to its end in ``steps`` by the kernel so far."""
+    """``count`` draws of noise, each carried to its end in ``steps`` by the kernel so far.
+
+    A share ``whole`` of the couples are noise and its end, which is all that one step needs. The
+    others are two states on the way, and make steps of any length agree with it.
+    """
 
     count: int
     steps: int
     recipe: Recipe
+    whole: float = 0.7
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.steps < 1:
             raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
+        if not 0 <= self.whole <= 1:
+            raise InputError(f"coupling: the share of whole ways must lie in [0, 1]: {self.whole}")
 
     def problem(
         self,
@@ -55,7 +66,6 @@ class Coupling:
         g = torch.Generator(kernel.home.device).manual_seed(seed)
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         diagonal = SoftKernel(SingleTime(kernel.network), process.states)
-        sampler = KernelSampler.steps(diagonal, self.steps)
         parts = []
         lot = lot_size(process.length, process.states)
         for done in range(0, self.count, lot):
@@ -64,12 +74,44 @@ class Coupling:
             x1 = process.data.sample(shape, g)
             start = process.hold(process.source((*shape, process.length), g), x1, held)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-                ends = sampler.sample(start, g, clamped=held if process.clamps.share else None)
-            parts.append((start.half(), ends, held))
+                clamped = held if process.clamps.share else None
+                parts.append((*self._couple(diagonal, start, clamped, g), held))
             if stopped():
                 raise Interrupted
-        starts, ends, held = (torch.cat(each) for each in zip(*parts, strict=True))
-        return Coupled(process.data, starts, ends, held, process.clamps)
+        starts, ends, times, held = (torch.cat(each) for each in zip(*parts, strict=True))
+        return Coupled(process.data, starts, ends, held, process.clamps, times)
+
+    def _couple(
+        self, kernel: SoftKernel, start: Point, clamped: Tensor | None, g: torch.Generator
+    ) -> tuple[Point, State, Tensor]:
+        """``X_r``, a draw from the law that leads from it to ``X_t``, and (r, t).
+
+        The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 it is the end, and the end a symbol.
+        """
+        sampler = KernelSampler.steps(kernel, self.steps)
+        if self.whole == 1:
+            ends = sampler.sample(start, g, clamped)
+            return (
+                start.half(),
+                ends,
+                torch.tensor([[0.0, 1.0]], device=g.device).expand(len(ends), 2),
+            )
+        chance = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
+        first, last = chance[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # of the grid
+        whole = chance[:, 0] < self.whole
+        first, last = first.masked_fill(whole, 0), last.masked_fill(whole, self.steps)
+        low = high = start
+        for i, x in enumerate(sampler.way(start, g, clamped), 1):
+            low = torch.where((first == i)[:, None, None], x, low)
+            high = torch.where((last == i)[:, None, None], x, high)
+        times = torch.tensor(sampler.grid, device=g.device)
+        r, t = times[first, None], times[last, None]
+        alpha = kernel.schedule(r, t)[..., None]
+        q = low + (high - low) / alpha
+        q = q.where(q > ROUNDING / alpha, 0)
+        drawn = torch.where(t == 1, kernel.decode(high), kernel.decode(q, g))
+        return low.half(), drawn, torch.cat([r, t], -1)
 
     def describe(self) -> dict[str, Any]:
-        return {"count": self.count, "steps": self.steps, "recipe": self.recipe.describe()}
+        words = {"count": self.count, "steps": self.steps, "recipe": self.recipe.describe()}
+        return words if self.whole == 1 else {**words, "whole": self.whole}
