@@ -17,6 +17,7 @@ test: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/training_step.py
 	$(BIN)/python bench/sequences.py
+	$(BIN)/python bench/estimators.py
 	$(BIN)/python bench/throughput.py --sizes 1e6 --batch 64
 	$(BIN)/python bench/processes.py
 	$(BIN)/python bench/large_text.py

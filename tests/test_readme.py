@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import discrete_meanflow as dmf
+from discrete_meanflow.experiment.sequence_parts import times_of
 from discrete_meanflow.report import markdown
 
 ROOT = Path(__file__).parent.parent
@@ -14,8 +15,8 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_examples_work_when_pasted():
-    chain, sequences, own = re.findall(r"```python\n(.*?)```", README, re.S)
-    for code in (chain, sequences, own):
+    chain, sequences, own, objectives = re.findall(r"```python\n(.*?)```", README, re.S)
+    for code in (chain, sequences, own, objectives):
         assert len([line for line in code.splitlines() if line]) <= 8  # a few lines
     names: dict = {}
     exec(chain, names)
@@ -26,6 +27,10 @@ def test_the_examples_work_when_pasted():
     assert dmf.marginal_tv(names["samples"], names["data"]) < 0.15
     exec(own, names)
     assert len(names["gen"].sample(3)) == 3
+    exec(objectives, names)
+    # What was measured: our estimator with pairs at t = r, the paper's with the paper's.
+    assert repr(names["ours"].times) == repr(times_of("KR, KL form"))
+    assert repr(names["paper"].times) == repr(times_of("KR"))
 
 
 def test_the_parts_of_ones_own_work_as_written():

@@ -41,7 +41,6 @@ LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
 SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
 DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
 GAP = 0.02
-DIAGONAL = 0.25
 COUNTED = 100_000  # sequences of a law that is counted out
 CHUNK = 10_000  # sequences generated at once
 
@@ -93,7 +92,7 @@ def times_of(objective: str, end: float = 1.0) -> TimeSampler:
     """
     pairs = UniformGap(GAP, end)
     ours = objective in ("KR, Rao-Blackwell", "KR, weighted", "KR, KL form")
-    return Mixed(1 - DIAGONAL, pairs, 0.0) if ours else pairs
+    return Mixed(1 - ResidualKL.diagonal, pairs, 0.0) if ours else pairs
 
 
 def sequence_cell(configuration: str, objective: str, scale: Scale, end: float = 1.0) -> Cell:

@@ -15,6 +15,7 @@ class Objective(nn.Module, ABC):
 
     draws: int = 1  # draws of x_t per path that the objective wants
     soft: bool = False  # whether it is right for soft states
+    diagonal: float = 0.0  # share of its time pairs that should be t = r, lest q be undetermined
 
     def at(self, progress: float) -> "Objective":
         """The objective after this share of the training; most are the same all along."""

@@ -16,6 +16,7 @@ class Estimator(nn.Module, ABC):
     """A target g for ``d/dt K_theta(., x_r, r, t)``; no gradient flows through it."""
 
     draws: int = 1
+    diagonal: float = 0.0  # share of time pairs that should be t = r
 
     @abstractmethod
     def forward(self, kernel: Kernel, path: PathSample) -> Probs:
@@ -25,7 +26,7 @@ class Estimator(nn.Module, ABC):
 class Sampled(Estimator):
     """``g = 1/m sum_i u_t(., x_t^i)`` with ``x_t^i ~ K_{r,t}(., x_r)``; unbiased.
 
-    m = 1 is the paper's single sample; the variance falls as 1/m.
+    m = 1 is the paper's single sample; what x_t adds to the variance falls as 1/m.
     """
 
     def __init__(self, process: Process, draws: int = 1) -> None:
@@ -49,6 +50,7 @@ class RaoBlackwell(Estimator):
     """
 
     draws = 0
+    diagonal = 0.25
 
     def __init__(self, process: Process) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ class KernelResidual(Objective):
     ) -> None:
         super().__init__()
         self.estimator, self.derivative, self.weight = estimator, derivative, weight
-        self.draws = estimator.draws
+        self.draws, self.diagonal = estimator.draws, estimator.diagonal
 
     def extra_repr(self) -> str:
         weight = f", weight={_name(self.weight)}" if self.weight else ""

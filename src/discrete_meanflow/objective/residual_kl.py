@@ -19,6 +19,7 @@ class ResidualKL(Objective):
     """
 
     draws = 0
+    diagonal = 0.25
 
     def __init__(self, floor: float = 0.01) -> None:
         super().__init__()

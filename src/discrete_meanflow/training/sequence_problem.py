@@ -13,9 +13,10 @@ from discrete_meanflow.objective import (
     Weighted,
 )
 from discrete_meanflow.process import Masking, SequenceProcess, Soft
-from discrete_meanflow.times import TauUniform, TimeSampler, UniformGap
+from discrete_meanflow.times import Mixed, TauUniform, TimeSampler, UniformGap
 from discrete_meanflow.training.problem import Problem
 
+GAP = 0.02  # between the times of a pair, as in the paper
 DIAGONAL = 0.4  # of the training of a soft kernel, on the diagonal alone
 
 
@@ -30,7 +31,8 @@ def sequence_problem(
 ) -> Problem:
     """Sequences under masking or another noise, with the paper's Transformer and times.
 
-    By default trained by kernel-CE. ``single_time`` is the network of posterior regression.
+    By default trained by kernel-CE; an estimator of our own gets a share of pairs at t = r, which
+    makes its answer unique. ``single_time`` is the network of posterior regression.
     With ``process=Soft``, states are points, and one step draws positions that belong together:
     a Transformer adapted to (r, t), cross-entropy on the diagonal and composition off it.
     """
@@ -56,12 +58,11 @@ def sequence_problem(
         transformer = Transformer(noise.states, noise.length)
         return kernel_on(noise, SingleTime(transformer) if single_time else transformer)
 
-    return Problem(
-        noise,
-        times or UniformGap(0.02),
-        kernel or papers_kernel,
-        objective or KernelCE(),
-    )
+    objective = objective or KernelCE()
+    if times is None:
+        pairs = UniformGap(GAP)
+        times = Mixed(1 - objective.diagonal, pairs, 0.0) if objective.diagonal else pairs
+    return Problem(noise, times, kernel or papers_kernel, objective)
 
 
 def flow_map_objective() -> Objective:
