@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import discrete_meanflow as dmf
-from discrete_meanflow.experiment.sequence_parts import times_of
 from discrete_meanflow.report import markdown
 
 ROOT = Path(__file__).parent.parent
@@ -29,8 +28,8 @@ def test_the_examples_work_when_pasted():
     assert len(names["gen"].sample(3)) == 3
     exec(objectives, names)
     # What was measured: our estimator with pairs at t = r, the paper's with the paper's.
-    assert repr(names["ours"].times) == repr(times_of("KR, KL form"))
-    assert repr(names["paper"].times) == repr(times_of("KR"))
+    assert names["ours"].times == dmf.Mixed(0.75, dmf.UniformGap(0.02), 0.0)
+    assert names["paper"].times == dmf.UniformGap(0.02)
 
 
 def test_the_parts_of_ones_own_work_as_written():

@@ -10,9 +10,9 @@ from torch import nn
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.experiment.sequence_parts import exact_kernel
 from discrete_meanflow.kernel import BoundaryKernel
 from discrete_meanflow.network import MLP, Transformer
-from discrete_meanflow.process import Masking, Posterior
 from discrete_meanflow.sampler import OrderedSampler, bisection, without
 from discrete_meanflow.schedule import Linear
 from problems import seeded
@@ -21,15 +21,12 @@ from statistics_of_draws import passes_chi_square
 V, D, N = 3, 5, 20_000
 
 
-def exact_kernel():
-    process = Masking(BigramChain.dirichlet(V, D, 0.3, seed=1))
-    return BoundaryKernel(Posterior(process), Linear(), process.token)
+CHAIN = BigramChain.dirichlet(V, D, 0.3, seed=1)
 
 
 def joint_law():
     """The probability of each of the V^D sequences, in the order of their numbers."""
-    sequences = torch.tensor(list(itertools.product(range(V), repeat=D)))
-    return BigramChain.dirichlet(V, D, 0.3, seed=1).log_prob(sequences).exp()
+    return CHAIN.log_prob(torch.tensor(list(itertools.product(range(V), repeat=D)))).exp()
 
 
 def numbers(y):
@@ -58,13 +55,13 @@ def test_with_enough_steps_two_of_a_group_have_a_known_position_between(length):
 
 @pytest.mark.parametrize("steps", [4, 8])
 def test_bisection_draws_from_the_joint_law_of_a_chain(steps):
-    sampler = OrderedSampler.bisecting(exact_kernel(), D, steps)
+    sampler = OrderedSampler.bisecting(exact_kernel(CHAIN), D, steps)
     assert passes_chi_square(numbers(sampler.sample(torch.full((N, D), V), seeded())), joint_law())
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_in_too_few_steps_it_does_not(steps):
-    sampler = OrderedSampler.bisecting(exact_kernel(), D, steps)
+    sampler = OrderedSampler.bisecting(exact_kernel(CHAIN), D, steps)
     y = sampler.sample(torch.full((N, D), V), seeded())
     assert not passes_chi_square(numbers(y), joint_law())
 
@@ -72,7 +69,7 @@ def test_in_too_few_steps_it_does_not(steps):
 def test_known_positions_stay_and_the_others_follow_them():
     x = torch.full((N, D), V)
     x[:, 2] = 1
-    y = OrderedSampler(exact_kernel(), [[2], [0, 4], [1, 3]]).sample(x, seeded())
+    y = OrderedSampler(exact_kernel(CHAIN), [[2], [0, 4], [1, 3]]).sample(x, seeded())
     assert (y[:, 2] == 1).all()
     given = joint_law().reshape([V] * D).clone()
     given[:, :, [0, 2]] = 0
@@ -115,7 +112,7 @@ def test_no_mask_is_left_and_adjustments_act_on_every_step():
 )
 def test_groups_that_are_no_partition_are_refused(groups):
     with pytest.raises(InputError, match="must lie in one group"):
-        OrderedSampler(exact_kernel(), groups)
+        OrderedSampler(exact_kernel(CHAIN), groups)
 
 
 def test_a_kernel_without_masks_is_refused():

@@ -204,6 +204,10 @@ def test_averaging_out_the_endpoint_lowers_the_variance(process, t):
     averaged = variance(RaoBlackwell(process), R, t)
     assert averaged < two < single
     assert two - averaged == pytest.approx((single - averaged) / 2, rel=1e-6)
+    if isinstance(process, Masking):
+        assert averaged == pytest.approx(variance(RaoBlackwell(process), R, R + 0.01))
+        if t > 0.9:
+            assert single > 10 * averaged
 
 
 @pytest.mark.parametrize("t", [R + 0.01, T, 0.99])
@@ -307,6 +311,7 @@ def test_the_ends_of_the_hybrid_are_its_terms():
     assert hybrid(a, b, math.inf) is b
     assert isinstance(hybrid(a, b, 0.1), Weighted)
     assert hybrid(a, b, 0.1).draws == 1
+    assert hybrid(ResidualKL(), b, 0.1).diagonal == ResidualKL.diagonal > 0
     for weight in (-1.0, math.nan):
         with pytest.raises(InputError, match="lambda must be >= 0"):
             hybrid(a, b, weight)

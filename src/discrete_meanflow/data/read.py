@@ -23,11 +23,8 @@ DAMAGED = (
     ValueError, LookupError, TypeError, OverflowError, RuntimeError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile,
 )  # fmt: skip
-DELIMITERS = (
-    ";",
-    "\t",
-    ",",
-)  # between the cells of a table; commas last: numbers may have them inside
+# Between the cells of a table; commas last: numbers may have them inside.
+DELIMITERS = (";", "\t", ",")
 
 
 @contextmanager

@@ -97,6 +97,11 @@ class Experiment(ABC):
         """Judge the JSON of ``facts`` and of the cells, as written to results.json."""
 
 
+def in_words(values: Sequence[float], digits: int = 3) -> str:
+    """``0.275 0.311``: numbers in a row, as claims tell them."""
+    return " ".join(f"{v:.{digits}f}" for v in values)
+
+
 def per_seed(cell: Json, key: str, steps: int | None = None) -> list[float]:
     """A measurement for each seed; ``steps`` picks from those made at each number of steps."""
     values = [m[key] for m in cell["measurements"]]

@@ -2,7 +2,16 @@
 
 import torch
 
-from discrete_meanflow.experiment.base import STEPS, Cell, Claim, Experiment, Json, Scale, mean
+from discrete_meanflow.experiment.base import (
+    STEPS,
+    Cell,
+    Claim,
+    Experiment,
+    Json,
+    Scale,
+    in_words,
+    mean,
+)
 from discrete_meanflow.experiment.sequence_parts import (
     OBJECTIVES,
     composed_exactly,
@@ -10,7 +19,6 @@ from discrete_meanflow.experiment.sequence_parts import (
     law,
     sequence_cell,
     sequence_facts,
-    times_of,
 )
 from discrete_meanflow.objective import Estimator, RaoBlackwell, Sampled
 from discrete_meanflow.process import Masking, PathSample
@@ -120,12 +128,12 @@ class Estimators(Experiment):
 
     def _steps(self, name: str, fact: Json, best: Json) -> Claim:
         tv = [mean(best, "tv_many", steps) for steps in STEPS]
-        exact = " ".join(f"{v:.4f}" for v in fact["exact"]["tv_many"])
+        exact = in_words(fact["exact"]["tv_many"], 4)
         return self._claim(
             f"steps/{name}",
             f"{name}: TV at 8 steps at most 1.15x that at 1, from {fact['many_draws']:,} samples; "
             f"at 1/2/4/8 (the exact p(x1 | x_r): {exact})",
-            " ".join(f"{v:.4f}" for v in tv),
+            in_words(tv, 4),
             tv[-1] <= 1.15 * tv[0],
         )
 
@@ -178,7 +186,6 @@ def gradient_noise(minibatches: int) -> Json:
         problem = sequence_problem(
             law("independent (4, 8)"),
             objective=OBJECTIVES[name],
-            times=times_of(name),
             single_time=name == "PR",
         )
         kernel, g = problem.build(0), torch.Generator().manual_seed(0)

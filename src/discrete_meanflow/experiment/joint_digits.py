@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from discrete_meanflow.data import Alphabet
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.experiment.base import Claim, Json, Scale
-from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
+from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import Recipe

@@ -5,8 +5,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from discrete_meanflow.data import Alphabet, read, split
-from discrete_meanflow.experiment.base import Claim, Json, Scale
-from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
+from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.two_samples import copies, gram_tv
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.training import Coupling, Recipe

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.data import Alphabet, read, split
-from discrete_meanflow.experiment.base import Claim, Json, Scale
-from discrete_meanflow.experiment.real_data import RealData, Records, at_steps, in_words
+from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
+from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.simplex import delta
@@ -27,7 +27,10 @@ class JointRna(RealData):
         "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        200_000, 32, Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True), 1
+        200_000,
+        32,
+        Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+        whole=1,
     )
 
     def cut(self) -> Records:

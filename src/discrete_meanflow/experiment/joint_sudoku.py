@@ -7,12 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.data import Alphabet, TokenArray, read, split
-from discrete_meanflow.experiment.base import Claim, Json, Scale
+from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import (
     RealData,
     Records,
     at_steps,
-    in_words,
     samples_in,
 )
 from discrete_meanflow.kernel import Kernel

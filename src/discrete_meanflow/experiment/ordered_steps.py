@@ -2,7 +2,15 @@
 
 import torch
 
-from discrete_meanflow.experiment.base import STEPS, Cell, Claim, Experiment, Json, Scale
+from discrete_meanflow.experiment.base import (
+    STEPS,
+    Cell,
+    Claim,
+    Experiment,
+    Json,
+    Scale,
+    in_words,
+)
 from discrete_meanflow.experiment.sequence_parts import (
     composed_exactly,
     configurations,
@@ -61,10 +69,10 @@ class OrderedSteps(Experiment):
         return Claim(
             f"{what}/{name}",
             f"{name}: TV of {WORDS[what]} at 8 ordered steps within {BARS[what]}x of its floor "
-            f"{floor:.4f}; at 1/2/4/8 (at random: {_row(fact['at random'][what])})",
+            f"{floor:.4f}; at 1/2/4/8 (at random: {in_words(fact['at random'][what], 4)})",
             self.where,
             None,
-            _row(found),
+            in_words(found, 4),
             found[-1] <= BARS[what] * floor,
         )
 
@@ -76,7 +84,3 @@ def in_order(kernel: Kernel, name: str, scale: Scale, seed: int) -> Json:
     samplers = [OrderedSampler.bisecting(kernel, data.length, k) for k in STEPS]
     samples = [unmasked(sampler, data, many_draws(scale), g) for sampler in samplers]
     return tv_of_each(samples, data, scale)
-
-
-def _row(values: list[float]) -> str:
-    return " ".join(f"{v:.4f}" for v in values)

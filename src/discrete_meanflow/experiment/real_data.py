@@ -6,7 +6,6 @@ as text beside the results, so that it can be done again, and elsewhere.
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -214,7 +213,3 @@ def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
 def at_steps(scores: Json, kind: str, key: str) -> list[float]:
     """A score of one kind of kernel at each number of steps."""
     return [scores[kind][str(k)][key] for k in STEPS]
-
-
-def in_words(values: Sequence[float], digits: int = 3) -> str:
-    return " ".join(f"{v:.{digits}f}" for v in values)

@@ -12,12 +12,7 @@ from torch import Tensor
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.experiment.base import STEPS, Cell, Json, Scale
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
-from discrete_meanflow.metric import (
-    marginal_tv,
-    pair_tv,
-    sampling_floor,
-    total_variation,
-)
+from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
 from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.objective import (
     KernelCE,
@@ -33,14 +28,14 @@ from discrete_meanflow.objective import (
 from discrete_meanflow.process import Masking, Posterior, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler, OrderedSampler
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.times import Mixed, TimeSampler, UniformGap
+from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
+from discrete_meanflow.training.sequence_problem import GAP
 
 SIZES = ((4, 8), (8, 16), (16, 32))
 LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
 SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
 DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
-GAP = 0.02
 COUNTED = 100_000  # sequences of a law that is counted out
 CHUNK = 10_000  # sequences generated at once
 
@@ -85,23 +80,13 @@ OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
 }
 
 
-def times_of(objective: str, end: float = 1.0) -> TimeSampler:
-    """The paper's pairs; a quarter of those of our own estimators lie on the diagonal t = r.
-
-    Pairs that keep a distance from the diagonal leave q undetermined by as much.
-    """
-    pairs = UniformGap(GAP, end)
-    ours = objective in ("KR, Rao-Blackwell", "KR, weighted", "KR, KL form")
-    return Mixed(1 - ResidualKL.diagonal, pairs, 0.0) if ours else pairs
-
-
 def sequence_cell(configuration: str, objective: str, scale: Scale, end: float = 1.0) -> Cell:
     """A cell at the paper's settings; ``end`` is the last t that training sees."""
     data = law(configuration)
     problem = sequence_problem(
         data,
         objective=OBJECTIVES[objective],
-        times=times_of(objective, end),
+        times=UniformGap(GAP, end) if end < 1 else None,
         single_time=objective.startswith("PR"),
     )
     recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
@@ -222,10 +207,9 @@ def joint_law(data: Law) -> Tensor | None:
 
 def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
     """TV between the frequencies of whole sequences and their law; one with a mask is none."""
-    power = data.vocabulary ** torch.arange(data.length - 1, -1, -1)
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
-    seen = torch.bincount((whole * power).sum(-1), minlength=len(joint)).double() / len(y)
+    seen = torch.bincount(metric.numbered(whole, data.vocabulary), minlength=len(joint)) / len(y)
     return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 

@@ -1,5 +1,6 @@
 """How far generated sequences are from a known law: position by position, and in pairs."""
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -8,6 +9,11 @@ from discrete_meanflow.metric.divergence import frequencies, total_variation
 from discrete_meanflow.types import Probs, State
 
 SMALLEST = 1e-10  # probability given to a symbol the law never has, so that its log is finite
+
+
+def numbered(x: State, vocabulary: int) -> Tensor:
+    """The number that each sequence is, written with its symbols as digits: ``(N, D) -> (N,)``."""
+    return (x.long() * vocabulary ** torch.arange(x.shape[1] - 1, -1, -1)).sum(-1)
 
 
 def marginals(law: Law, states: int) -> Probs:

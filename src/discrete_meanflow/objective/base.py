@@ -5,6 +5,8 @@ from torch import Tensor, nn
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 
+DIAGONAL = 0.25  # share of pairs at t = r that makes the answer of our estimators unique
+
 
 class Objective(nn.Module, ABC):
     """A map ``(kernel, path) -> loss`` whose minimum is the reference kernel.

@@ -6,6 +6,7 @@ from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective.base import DIAGONAL
 from discrete_meanflow.objective.time_derivative import forward_mode
 from discrete_meanflow.process import ChainProcess, PathSample, Process, SequenceProcess
 from discrete_meanflow.simplex import delta
@@ -50,7 +51,7 @@ class RaoBlackwell(Estimator):
     """
 
     draws = 0
-    diagonal = 0.25
+    diagonal = DIAGONAL
 
     def __init__(self, process: Process) -> None:
         super().__init__()

@@ -2,7 +2,7 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import DestinationKernel, Kernel
-from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.base import DIAGONAL, Objective
 from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import PathSample
 
@@ -19,7 +19,7 @@ class ResidualKL(Objective):
     """
 
     draws = 0
-    diagonal = 0.25
+    diagonal = DIAGONAL
 
     def __init__(self, floor: float = 0.01) -> None:
         super().__init__()

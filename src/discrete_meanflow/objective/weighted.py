@@ -22,6 +22,7 @@ class Weighted(Objective):
         self.register_buffer("weights", torch.tensor([w for w, _ in terms]), persistent=False)
         self.terms = nn.ModuleList(objective for _, objective in terms)
         self.draws = max(objective.draws for _, objective in terms)
+        self.diagonal = max(objective.diagonal for _, objective in terms)
         self.soft = all(objective.soft for _, objective in terms)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:

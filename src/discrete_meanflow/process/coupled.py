@@ -47,9 +47,9 @@ class Coupled(Soft):
             )
         if pairs is None:
             pairs = torch.tensor([[0.0, 1.0]], device=ends.device).expand(len(ends), 2)
-        tensors = {"starts": starts, "ends": ends, "held": held, "pairs": pairs.float()}
         if pairs.shape != (len(ends), 2) or not bool((pairs[:, 0] < pairs[:, 1]).all()):
             raise InputError("couples: each needs two times r < t")
+        tensors = {"starts": starts, "ends": ends, "held": held, "pairs": pairs.float()}
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 

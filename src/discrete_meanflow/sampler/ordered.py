@@ -3,8 +3,7 @@ from collections.abc import Sequence
 import torch
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.kernel import DestinationKernel, Kernel
 from discrete_meanflow.sampler.adjust import Adjustment, without
 from discrete_meanflow.sampler.kernel import check_start
 from discrete_meanflow.types import State

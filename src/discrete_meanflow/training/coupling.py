@@ -90,12 +90,8 @@ class Coupling:
         """
         sampler = KernelSampler.steps(kernel, self.steps)
         if self.whole == 1:
-            ends = sampler.sample(start, g, clamped)
-            return (
-                start.half(),
-                ends,
-                torch.tensor([[0.0, 1.0]], device=g.device).expand(len(ends), 2),
-            )
+            ends, pairs = sampler.sample(start, g, clamped), start.new_tensor([[0.0, 1.0]])
+            return start.half(), ends, pairs.expand(len(ends), 2)
         chance = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
         first, last = chance[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # of the grid
         whole = chance[:, 0] < self.whole
