@@ -6,6 +6,7 @@ For machines that have PyTorch and little else. Figures are drawn later, from th
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from discrete_meanflow.experiment import SEEDS, catalog
@@ -50,7 +51,7 @@ def _run(given: argparse.Namespace) -> None:
                 given.only,
                 given.data,
             ),
-            _say,
+            _teller(),
         )
         if results is None:
             print(f"{name}: cells are left; run again without --only to finish", flush=True)
@@ -61,10 +62,22 @@ def _run(given: argparse.Namespace) -> None:
         print(f"{name}: {results['wall_seconds']} s", flush=True)
 
 
-def _say(news: Progress) -> None:
-    if news.iteration == news.iterations:
-        numbers = ", ".join(f"{name} {value:.2e}" for name, value in news.metrics.items())
-        print(f"{news.cell}: loss {news.loss:.3g}, {numbers}, {news.seconds:.1f} s", flush=True)
+def _teller() -> Callable[[Progress], None]:
+    """Says a line of each cell at every tenth of its way."""
+    told: dict[str, int] = {}
+
+    def say(news: Progress) -> None:
+        tenth = 10 * news.iteration // news.iterations
+        if tenth == told.get(news.cell, 0):
+            return
+        told[news.cell] = tenth
+        numbers = "".join(f", {name} {value:.2e}" for name, value in news.metrics.items())
+        print(
+            f"{news.cell}: {tenth}0 %, loss {news.loss:.3g}{numbers}, {news.seconds:.1f} s",
+            flush=True,
+        )
+
+    return say
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def soft_cell(name: str, scale: Scale) -> Cell:
     data = law(name)
     problem = sequence_problem(data, process=Soft, objective=PosteriorRegression())
     recipe = Recipe(30_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
-    then = Coupling(1_000_000, 32, replace(recipe, batch=1024), whole=1)
+    then = Coupling(1_000_000, 32, replace(recipe, batch=1024))
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
         then = Coupling(100, 2, recipe)

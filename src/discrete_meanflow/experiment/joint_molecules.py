@@ -26,11 +26,11 @@ class JointMolecules(RealData):
         "length, rings and atoms within TV 0.1 of held-out molecules",
     )
     recipes: ClassVar = {
-        "soft": Recipe(40_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
-        "factorised": Recipe(20_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+        "soft": Recipe(20_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+        "factorised": Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        1_000_000, 32, Recipe(30_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True)
+        600_000, 20, Recipe(14_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True)
     )
 
     def cut(self) -> Records:

@@ -23,11 +23,11 @@ class JointNames(RealData):
         "letter-pair TV to held-out names at most 1.7x that between two held-out sets",
     )
     recipes: ClassVar = {
-        "soft": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
-        "factorised": Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
+        "soft": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
+        "factorised": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        300_000, 32, Recipe(20_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
+        300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
     )
 
     def cut(self) -> Records:

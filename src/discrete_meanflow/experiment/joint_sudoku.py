@@ -34,11 +34,11 @@ class JointSudoku(RealData):
     title = "Sudoku: grids that keep all 27 constraints"
     promises = ("at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",)
     recipes: ClassVar = {
-        "soft": Recipe(40_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
-        "factorised": Recipe(20_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
+        "soft": Recipe(15_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
+        "factorised": Recipe(8_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        500_000, 64, Recipe(30_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True)
+        200_000, 32, Recipe(12_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True)
     )
 
     def cut(self) -> Records:

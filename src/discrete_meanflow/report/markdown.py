@@ -37,7 +37,7 @@ HEADLINES = {
     "multi-step": ("steps/", "cause/", "pairs/"),
     "hybrid-sweep": ("best/",),
     "estimators": ("frozen/", "parity/", "gain/", "floor/", "steps/", "lower"),
-    "ordered-steps": ("tv_many/", "pair_tv/", "joint_tv/"),
+    "ordered-steps": ("steps/", "KR, KL form, pair_tv/", "KR, KL form, joint_tv/"),
     "structured-noise": ("max_error/", "middle_tv/"),
     "joint": ("one-step/",),
     "joint-nltcs": ("one-step", "steps"),
