@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data import TokenArray
+from discrete_meanflow.experiment.real_data import PEAK
 from discrete_meanflow.kernel import SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.objective import PosteriorRegression
@@ -24,7 +25,6 @@ from discrete_meanflow.training import Problem, Recipe, Trainer
 from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
-PEAK = {"NVIDIA H200": 989e12}  # FLOP/s, bfloat16, dense
 
 
 def peak(device: str) -> float:

@@ -66,7 +66,7 @@ class ChainObjectives(Experiment):
             claims += [
                 Claim(
                     f"best/{chain}",
-                    f"{chain}: lowest max error with the exact expectation",
+                    f"{chain}: lower max error with the exact expectation than with any that draws",
                     self.where,
                     None,
                     ", ".join(f"{name} {error:.1e}" for name, error in errors.items()),

@@ -88,10 +88,18 @@ class Estimators(Experiment):
             claims.append(
                 self._claim(
                     f"parity/{name}",
-                    f"{name}: exact TV of the KL form at most 1.1x that of PR ({words}; against "
-                    f"PR at batch 256 {mean(best, 'exact_tv') / mean(large, 'exact_tv'):.2f}x)",
+                    f"{name}: exact TV of the KL form at most 1.1x that of PR ({words})",
                     f"{ratio:.2f}x",
                     ratio <= 1.1,
+                )
+            )
+            level = mean(best, "exact_tv") / mean(large, "exact_tv")
+            claims.append(
+                self._claim(
+                    f"parity-256/{name}",
+                    f"{name}: at most 1.1x that of PR at our batch of 256, too",
+                    f"{level:.2f}x",
+                    level <= 1.1,
                 )
             )
             if name.startswith("independent"):

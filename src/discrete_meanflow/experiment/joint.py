@@ -97,8 +97,8 @@ def soft_cell(name: str, scale: Scale) -> Cell:
     """A soft kernel: the diagonal first, then where it carries noise in many steps."""
     data = law(name)
     problem = sequence_problem(data, process=Soft, objective=PosteriorRegression())
-    recipe = Recipe(30_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
-    then = Coupling(1_000_000, 32, replace(recipe, batch=1024))
+    recipe = Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
+    then = Coupling(600_000, 32, replace(recipe, batch=1024))
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
         then = Coupling(100, 2, recipe)

@@ -1,6 +1,5 @@
 """QM9: small molecules written as SMILES, where one wrong symbol makes nonsense."""
 
-import statistics
 from functools import cached_property
 from typing import ClassVar
 
@@ -26,11 +25,11 @@ class JointMolecules(RealData):
         "length, rings and atoms within TV 0.1 of held-out molecules",
     )
     recipes: ClassVar = {
-        "soft": Recipe(20_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+        "soft": Recipe(24_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
         "factorised": Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
     }
     coupling: ClassVar = Coupling(
-        600_000, 20, Recipe(14_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True)
+        1_200_000, 12, Recipe(20_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True)
     )
 
     def cut(self) -> Records:
@@ -40,8 +39,9 @@ class JointMolecules(RealData):
         return Records(*split(alphabet.encode(smiles), held_out), alphabet)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
-        size = 16e6 if scale is Scale.paper else 0
-        return AdaptiveTransformer.sized(states, length, size)
+        # One pass has to settle brackets, rings and valences in turn: depth rather than width.
+        size = (256, 12, 8) if scale is Scale.paper else (16, 1, 2)
+        return AdaptiveTransformer(states, length, *size)
 
     @cached_property
     def known(self) -> set[str]:
@@ -113,10 +113,17 @@ class JointMolecules(RealData):
                 ", ".join(f"{key} {value:.3f}" for key, value in counts.items()),
                 max(counts.values()) <= COUNTS,
             ),
-            self._claim(
-                "pace",
-                "one step is one forward pass, as one look at the diagonal; samples a second",
-                statistics.fmean(m["samples_per_second"] for m in cells["soft"]["measurements"]),
-                all(m["flops_over_diagonal"] <= 1.1 for m in cells["soft"]["measurements"]),
-            ),
+            self._pace(cells["soft"]["measurements"]),
         ]
+
+    def _pace(self, measured: list[Json]) -> Claim:
+        one, cost = measured[0], max(m["flops_over_diagonal"] for m in measured)
+        limit = one.get("samples_per_second_at_peak")
+        at_peak = f", of {limit:,.0f} that the device's peak would allow" if limit else ""
+        return self._claim(
+            "pace",
+            "one step costs at most 1.1x the operations of a look at the diagonal; samples a "
+            f"second: {one['samples_per_second']:,.0f}{at_peak}",
+            f"{cost:.2f}x",
+            cost <= 1.1,
+        )

@@ -29,6 +29,7 @@ from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
 KINDS = {"soft": Soft, "factorised": Masking}
+PEAK = {"NVIDIA H200": 989e12}  # FLOP/s of the data sheet, bfloat16, dense
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,18 @@ class RealData(Experiment):
         def measure(kernel: Kernel, seed: int) -> Json:
             assert isinstance(problem.process, SequenceProcess)
             draws = self.draws if scale is Scale.paper else 50
+            # In the precision that it was trained in.
+            with torch.autocast(kernel.home.device.type, torch.bfloat16, enabled=recipe.bf16):
+                samples = {
+                    sample_file(kind, k): generate(kernel, problem.process, k, draws, seed)
+                    for k in STEPS
+                }
+                more = self.more_samples(kind, kernel, problem.process, draws, seed)
+                measured = pace(kernel, problem.process, draws)
             return {
                 "parameters": sum(p.numel() for p in kernel.parameters()),
-                **pace(kernel, problem.process, draws),
-                "samples": {
-                    **{
-                        sample_file(kind, k): self.shown(
-                            generate(kernel, problem.process, k, draws, seed)
-                        )
-                        for k in STEPS
-                    },
-                    **self.more_samples(kind, kernel, problem.process, draws, seed),
-                },
+                **measured,
+                "samples": {name: self.shown(x) for name, x in (samples | more).items()},
             }
 
         return Cell(kind, problem, recipe, lambda kernels: {}, measure, then)
@@ -152,7 +153,7 @@ class RealData(Experiment):
 
     def more_samples(
         self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int
-    ) -> dict[str, list[str]]:
+    ) -> dict[str, State]:
         """Samples of another kind, by the name of their file."""
         return {}
 
@@ -203,10 +204,16 @@ def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
     generate(kernel, process, 1, draws, 0)  # warm
     started = time.perf_counter()
     generate(kernel, process, 1, draws, 0)
+    seconds = time.perf_counter() - started
+    flops, bf16 = step.get_total_flops(), torch.is_autocast_enabled(kernel.home.device.type)
+    name = torch.cuda.get_device_name() if kernel.home.device.type == "cuda" else "CPU"
+    limit = {"samples_per_second_at_peak": PEAK[name] / flops} if bf16 and name in PEAK else {}
     return {
-        "flops_per_sample": step.get_total_flops(),
-        "flops_over_diagonal": step.get_total_flops() / look.get_total_flops(),
-        "samples_per_second": draws / (time.perf_counter() - started),
+        "precision": "bfloat16" if bf16 else "float32",
+        "flops_per_sample": flops,
+        "flops_over_diagonal": flops / look.get_total_flops(),
+        "samples_per_second": draws / seconds,
+        **limit,
     }
 
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 
-DIAGONAL = 0.25  # share of pairs at t = r that makes the answer of our estimators unique
+DIAGONAL = 0.25  # share of pairs at t = r, which pin q there, of our estimators
 
 
 class Objective(nn.Module, ABC):

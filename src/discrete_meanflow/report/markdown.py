@@ -36,9 +36,9 @@ HEADLINES = {
     "objective-comparison": ("bars/",),
     "multi-step": ("steps/", "cause/", "pairs/"),
     "hybrid-sweep": ("best/",),
-    "estimators": ("frozen/", "parity/", "gain/", "floor/", "steps/", "lower"),
+    "estimators": ("frozen/", "parity/", "parity-256/", "gain/", "floor/", "steps/", "lower"),
     "ordered-steps": ("steps/", "KR, KL form, pair_tv/", "KR, KL form, joint_tv/"),
-    "structured-noise": ("max_error/", "middle_tv/"),
+    "structured-noise": ("max_error/", "middle_tv/", "defect/"),
     "joint": ("one-step/",),
     "joint-nltcs": ("one-step", "steps"),
     "joint-names": ("well-formed", "pairs", "copies"),
@@ -111,6 +111,8 @@ def speed_table(bench: Path) -> str:
             f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
             f"| `{run['command']}` |",
         ]
+    for path in sorted(bench.glob("estimators-*.json")):
+        lines.append(_cost_of_each(read(path.stem)))
     run = read("uniformization")
     lines.append(
         f"| kernel of a {run['states']:,}-state sparse chain acting on a law, uniformization "
@@ -143,6 +145,18 @@ def _cost_of_the_kl_form(run: Json) -> list[str]:
         f"| {run['KL form over single sample']:.2f}x (KL form), {of_ce:.2f}x (kernel-CE) "
         f"| `{run['command']}` |"
     ]
+
+
+def _cost_of_each(run: Json) -> str:
+    """A step of every objective, over one of the single sample."""
+    ending = ": over the single sample"
+    ratios = {key.removesuffix(ending): run[key] for key in run if key.endswith(ending)}
+    del ratios["KR"]
+    each = ", ".join(f"{ratio:.1f}x ({name})" for name, ratio in ratios.items())
+    return (
+        f"| {run['law']}: training step, paths drawn beforehand, against the single sample "
+        f"| {run['device']} | {each} | `{run['command']}` |"
+    )
 
 
 def own_data_table(results: Path) -> str:

@@ -32,7 +32,7 @@ def sequence_problem(
     """Sequences under masking or another noise, with the paper's Transformer and times.
 
     By default trained by kernel-CE; an estimator of our own gets a share of pairs at t = r, which
-    makes its answer unique. ``single_time`` is the network of posterior regression.
+    pin q there. ``single_time`` is the network of posterior regression.
     With ``process=Soft``, states are points, and one step draws positions that belong together:
     a Transformer adapted to (r, t), cross-entropy on the diagonal and composition off it.
     """
