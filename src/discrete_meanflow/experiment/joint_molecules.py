@@ -5,16 +5,18 @@ from typing import ClassVar
 
 from torch import nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet, TokenArray, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.molecules import ATOMS, Molecule, count_tv, read_smiles
 from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.process import SequenceProcess, Soft
 from discrete_meanflow.training import Coupling, Recipe
 
 HELD_OUT = 10_000
 VALID, UNIQUE, NOVELTY, COUNTS = 0.4, 0.95, 0.05, 0.1  # bars
 STRETCH = 0.5
+MATCHED = 1024  # noises that are dealt out together
 
 
 class JointMolecules(RealData):
@@ -37,6 +39,9 @@ class JointMolecules(RealData):
         alphabet = Alphabet.of(smiles)
         held_out = min(HELD_OUT, len(smiles) // 4)
         return Records(*split(alphabet.encode(smiles), held_out), alphabet)
+
+    def process(self, kind: str, data: TokenArray) -> SequenceProcess:
+        return Soft(data, matched=MATCHED) if kind == "soft" else super().process(kind, data)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         # One pass has to settle brackets, rings and valences in turn: depth rather than width.

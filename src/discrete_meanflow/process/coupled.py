@@ -33,10 +33,11 @@ class Coupled(Soft):
         held: Tensor | None = None,
         clamps: float | Clamps = 0.0,
         pairs: Tensor | None = None,
+        matched: int = 0,
     ) -> None:
         """starts: ``(N, D, V)``; ends: ``(N, D)``; held: which positions were clamped; pairs:
-        (r, t) of each, ``(N, 2)``, by default (0, 1)."""
-        super().__init__(data, clamps)
+        (r, t) of each, ``(N, 2)``, by default (0, 1); matched: of the soft paths."""
+        super().__init__(data, clamps, matched)
         held = torch.zeros_like(ends, dtype=torch.bool) if held is None else held
         if bool(held.any()) and not self.clamps.share:
             raise InputError("couples: some positions are held, and the process clamps none")

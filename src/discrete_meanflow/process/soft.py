@@ -2,7 +2,9 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data import Sequences
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.clamps import Clamps
+from discrete_meanflow.process.matching import matched
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta, interpolate
@@ -20,10 +22,17 @@ class Soft(SequenceProcess):
     the start, so that one step can give positions that belong together.
 
     Bridge: ``(1 - alpha) x + alpha q``, a point. Velocity given x1: ``(e_{x1} - x)/(1 - t)``.
+
+    ``matched``: within groups of so many training sequences, noise goes to data that are near. Any
+    coupling whose noise is normal will do, and this one has straighter ways. Sequences with
+    clamps keep independent noise: theirs must be normal given what is known.
     """
 
-    def __init__(self, data: Sequences, clamps: float | Clamps = 0.0) -> None:
+    def __init__(self, data: Sequences, clamps: float | Clamps = 0.0, matched: int = 0) -> None:
         super().__init__(data, data.vocabulary, clamps)
+        if matched < 0:
+            raise InputError(f"soft states: matched in groups of at least 1, got {matched}")
+        self.matched = matched
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> Point:
         """z: shape ``(*shape, V)``."""
@@ -31,10 +40,14 @@ class Soft(SequenceProcess):
 
     def corrupt(self, x1: State, r: Times, g: torch.Generator) -> Point:
         z, share = self.source(tuple(x1.shape), g), r.float()[..., None]
+        if self.matched:
+            z = matched(z, x1, (r < 1).all(-1), self.matched)
         return (1 - share) * z + share * delta(x1, self.states, z.dtype)
 
     def likelihood(self, x: Point, r: Times) -> Probs:
         """The normal density ``N(x; r e_{x1}, (1 - r)^2)``, scaled to at most one."""
+        if self.matched:
+            raise InputError("soft states: with matched noise p(x_r | x1) has no closed form")
         r = r.double()[..., None]
         log = x.double() * r / (1 - r).clamp(min=CLOSEST).square()
         return (log - log.amax(-1, keepdim=True)).exp()
@@ -53,6 +66,10 @@ class Soft(SequenceProcess):
     def rate(self, y: Point, t: Times, x1: State) -> Point:
         rest = (1 - t).clamp(min=CLOSEST)[..., None]
         return (delta(x1, self.states, y.dtype) - y) / rest
+
+    def extra_repr(self) -> str:
+        groups = f"matched={self.matched}" if self.matched else ""
+        return ", ".join(filter(None, (super().extra_repr(), groups)))
 
     def hold(self, x: Point, tokens: State, held: Tensor) -> Point:
         self.check_held(tokens, held)

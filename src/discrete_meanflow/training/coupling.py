@@ -79,7 +79,7 @@ class Coupling:
             if stopped():
                 raise Interrupted
         starts, ends, times, held = (torch.cat(each) for each in zip(*parts, strict=True))
-        return Coupled(process.data, starts, ends, held, process.clamps, times)
+        return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
 
     def _couple(
         self, kernel: SoftKernel, start: Point, clamped: Tensor | None, g: torch.Generator
