@@ -41,7 +41,7 @@ def network(size: float) -> AdaptiveTransformer:
 def flops_per_token(net: AdaptiveTransformer) -> float:
     """Of forward and backward together."""
     parameters = sum(p.numel() for p in net.parameters())
-    return 6 * parameters + 12 * len(net.layers) * D * net.position.shape[1]
+    return 6 * parameters + 12 * len(net.layers) * D * net.width
 
 
 def main() -> None:

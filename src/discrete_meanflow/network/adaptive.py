@@ -8,6 +8,8 @@ from discrete_meanflow.simplex import as_point
 from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Logits, Point, State, Times
 
+HEAD, WIDE = 32, 512  # width of a head; from which width on it is twice that
+DEEPEST = 12  # layers
 TIME_SCALE = 16.0  # radians that the fastest feature of time turns on [0, 1]
 
 
@@ -49,6 +51,7 @@ class AdaptiveTransformer(nn.Module):
                 f"width {width} with {heads} heads"
             )
         self.states, self.length = states, length
+        self.width, self.heads = width, heads
         self.symbol = nn.Linear(states, width)
         self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
         self.time = TimeFeatures(states, width)
@@ -65,11 +68,11 @@ class AdaptiveTransformer(nn.Module):
     def sized(
         cls, states: int, length: int, parameters: float, rotary: bool = False
     ) -> "AdaptiveTransformer":
-        """The largest with at most so many parameters: one dial, heads of 32, width 64 a layer."""
-        heads = 2
-        while _count(states, length, 32 * (heads + 2)) <= parameters:
-            heads += 2
-        return cls(states, length, 32 * heads, _layers(32 * heads), heads, rotary)
+        """The largest with at most so many parameters: one dial."""
+        width = 2 * HEAD
+        while _count(states, length, width + _head(width)) <= parameters:
+            width += _head(width)
+        return cls(states, length, width, _layers(width), width // _head(width), rotary)
 
     def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
         """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
@@ -81,15 +84,20 @@ class AdaptiveTransformer(nn.Module):
         return self.head(self.norm(h))
 
 
+def _head(width: int) -> int:
+    return HEAD if width < WIDE else 2 * HEAD
+
+
 def _layers(width: int) -> int:
-    return max(2, width // 64)
+    """As many as heads of 32, up to 12: in depth one pass settles what steps settle in turn."""
+    return min(width // HEAD, DEEPEST)
 
 
 def _count(states: int, length: int, width: int) -> int:
     """Parameters of the sized network of this width."""
     layer = 12 * width**2 + 15 * width
     ends = (2 * states + length + 3) * width + states
-    return _layers(width) * layer + ends + 10 * width**2 + 8 * width
+    return _layers(width) * layer + ends + 9 * width**2 + 8 * width
 
 
 class AdaptiveLayer(nn.Module):

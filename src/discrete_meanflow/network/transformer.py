@@ -1,10 +1,13 @@
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
+
+ALIGNED = 8  # a GPU's half-precision products of other lengths take several times as long
 
 
 class Transformer(nn.Module):
@@ -91,6 +94,22 @@ class Attention(nn.Module):
         query, key, value = split.movedim(-3, 0).transpose(-2, -3)  # each (*batch, heads, D, w)
         if self.rotation is not None:
             query, key = self.rotation(query), self.rotation(key)
-        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-        mixed = scores.softmax(-1) @ value
+        half = value.is_cuda and value.element_size() == 2
+        mixed = attend(query, key, value, ALIGNED if half else 1)
         return self.out(mixed.transpose(-2, -3).flatten(-2))
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, multiple: int = 1) -> Tensor:
+    """``softmax(Q K^T / sqrt(w)) V``, each ``(*batch, heads, D, w)``.
+
+    Positions that nobody sees fill D up to a ``multiple``.
+    """
+    length, width = query.shape[-2:]
+    spare = -length % multiple
+    if spare:
+        query, key, value = (pad(a, (0, 0, 0, spare)) for a in (query, key, value))
+    scores = query @ key.transpose(-1, -2) * width**-0.5
+    if spare:
+        seen = torch.arange(length + spare, device=scores.device) < length
+        scores = scores.where(seen, -torch.inf)
+    return (scores.softmax(-1) @ value)[..., :length, :]

@@ -1,6 +1,6 @@
 LARGEST = 10_000  # sequences carried at once
 NUMBERS = 2**28  # that the largest tensor on the way may hold
-HEADS = 16  # of attention, at most, of the networks here
+HEADS = 16  # of attention, or so
 
 
 def lot_size(length: int, states: int) -> int:
