@@ -30,7 +30,10 @@ from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TauUniform, TimePair
 from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem, train
+from discrete_meanflow.training import coupling as coupling_module
+from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training.sequence_problem import flow_map_objective
+from discrete_meanflow.training.trace import can_compile
 from problems import seeded, sequence_processes
 from statistics_of_draws import passes_chi_square
 
@@ -255,6 +258,25 @@ def test_couples_on_the_way_lead_to_where_the_way_ends(twins):
         assert (again == couples.ends[here]).double().mean() > 0.97  # starts are in half precision
     held = couples.held
     assert torch.equal(couples.starts.argmax(-1)[held], couples.ends[held])
+
+
+@pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")
+@pytest.mark.parametrize("bf16", [False, True])
+def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
+    process = Soft(TWINS, clamps=0.5)
+    coupling = Coupling(50, 2, Recipe(1, bf16=bf16), whole=0.5)
+    code, made = trace_module.compiled, []
+    monkeypatch.setattr(trace_module, "compiled", lambda g: made.append(g) or code(g))
+    monkeypatch.setattr(coupling_module, "lot_size", lambda *_: 16)  # four of 13 make 50 and two
+    plain = coupling.couples(process, twins, seed=0)
+    monkeypatch.setattr(coupling_module, "MANY_LOOKS", 8)
+    assert not made
+    fast = coupling.couples(process, twins, seed=0)
+    assert len(made) == 1
+    assert len(plain.ends) == len(fast.ends) == 50
+    assert (plain.starts - fast.starts).abs().max() < 1e-2  # in half precision
+    assert torch.equal(plain.pairs, fast.pairs)
+    assert (plain.ends == fast.ends).double().mean() > 0.98
 
 
 def test_whole_couples_are_drawn_as_ever(twins):

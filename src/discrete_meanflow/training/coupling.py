@@ -1,11 +1,12 @@
 """The second stage of a soft kernel: learn in one step what the first does in many."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel, SoftKernel
@@ -14,9 +15,11 @@ from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import KernelSampler, lot_size
 from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.training.trace import CompiledNetwork, can_compile
 from discrete_meanflow.types import Point, State
 
 ROUNDING = 1e-6  # of a difference of states in float32
+MANY_LOOKS = 300  # at large lots; compiling takes as long as a hundred or so
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,20 @@ class Coupling:
     ) -> Coupled:
         """Noise, some of it clamped as the process clamps, and where the kernel carries it.
 
-        They follow from the kernel and the seed: nothing of them is saved when they are stopped.
+        They follow from the kernel and the seed, up to the rounding of compiled code where there is
+        much to do: nothing of them is saved when they are stopped.
         """
         g = torch.Generator(kernel.home.device).manual_seed(seed)
         # The diagonal is what has been learned: over short steps it stands for what is off it.
-        diagonal = SoftKernel(SingleTime(kernel.network), process.states)
+        network: nn.Module = SingleTime(kernel.network)
+        lots = math.ceil(self.count / lot_size(process.length, process.states))
+        shape = (math.ceil(self.count / lots),)
+        worth_it = self.recipe.compiled is not False and lots * self.steps >= MANY_LOOKS
+        if worth_it and can_compile(g.device):
+            network = CompiledNetwork(network)
+        diagonal = SoftKernel(network, process.states)
         parts = []
-        lot = lot_size(process.length, process.states)
-        for done in range(0, self.count, lot):
-            shape = (min(lot, self.count - done),)
+        for _ in range(lots):  # all of one size, so that the code of one serves all
             held = process.clamps.sample(shape, process.length, g)
             x1 = process.data.sample(shape, g)
             start = process.hold(process.source((*shape, process.length), g), x1, held)
@@ -78,7 +86,9 @@ class Coupling:
                 parts.append((*self._couple(diagonal, start, clamped, g), held))
             if stopped():
                 raise Interrupted
-        starts, ends, times, held = (torch.cat(each) for each in zip(*parts, strict=True))
+        starts, ends, times, held = (
+            torch.cat(each)[: self.count] for each in zip(*parts, strict=True)
+        )
         return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
 
     def _couple(

@@ -91,7 +91,7 @@ def in_words(module: nn.Module) -> str:
 
 @dataclass(frozen=True)
 class Recipe:
-    """AdamW with a cosine schedule, as in the paper's table of hyperparameters."""
+    """AdamW with a cosine schedule, as in the paper's table of hyperparameters; Muon if asked."""
 
     iterations: int
     batch: int = 256
@@ -104,6 +104,7 @@ class Recipe:
     bf16: bool = False  # networks in bfloat16, but for derivatives; weights stay in float32
     block: int = 100  # steps between records; paths are drawn a block at a time
     accumulate: int = 1  # pieces that a batch is worked through in, one after the other
+    muon: float = 0.0  # learning rate of inner matrices, by Muon, over the others'; 0: AdamW
     compiled: bool | None = None  # the step; None: if the run is long enough to win the time back
 
     def __post_init__(self) -> None:
@@ -113,6 +114,8 @@ class Recipe:
             raise InputError(f"recipe: {self.accumulate} pieces do not divide {self.batch}")
         if not self.learning_rate > 0 or not self.clip > 0 or self.weight_decay < 0:
             raise InputError("recipe: learning rate and clip must be > 0, weight decay >= 0")
+        if not 0 <= self.muon < math.inf:
+            raise InputError(f"recipe: the ratio for Muon must be a number >= 0, got {self.muon}")
         if not 0 <= self.average < 1:
             raise InputError(f"recipe: the average's decay must lie in [0, 1), got {self.average}")
 
@@ -128,7 +131,7 @@ class Recipe:
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
         # Records made before there was one say nothing of it.
-        before = {"average": 0.0, "bf16": False, "compiled": None, "accumulate": 1}
+        before = {"average": 0.0, "bf16": False, "compiled": None, "accumulate": 1, "muon": 0.0}
         for name, value in before.items():
             if words[name] == value:
                 del words[name]

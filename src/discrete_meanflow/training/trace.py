@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves, tree_unflatten
+
+from discrete_meanflow.types import Logits, Point, State, Times
 
 TRACE_FROM = 100  # steps; tracing takes some seconds
 COMPILE_FROM = 3000  # steps; compiling takes half a minute, which shorter runs never win back
@@ -175,6 +178,25 @@ def compiled(module: GraphModule) -> Callable[..., Any]:
 
 
 _COMPILED: dict[str, Callable[..., Any]] = {}
+
+
+class CompiledNetwork(nn.Module):
+    """``(x, r, t) -> network(x, r, t)`` as compiled code, without a gradient.
+
+    For many looks of one kind: shapes and precision are those of the first. Of several threads
+    one at a time may look.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.code: Callable[..., list[Tensor]] | None = None
+
+    def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
+        if self.code is None:
+            self.code = compiled(trace(lambda given: [self.network(*given)], (x, r, t)))
+        with torch.autocast(x.device.type, enabled=False):  # conversions are in the code
+            return self.code((x, r, t))[0]
 
 
 def flatten(module: GraphModule) -> list[torch.Tensor]:

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_map
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
+from discrete_meanflow.training.muon import Muon, inner_matrices
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.processes import Processes
 from discrete_meanflow.training.side_by_side import SideBySide, clipped
@@ -78,8 +79,13 @@ class Trainer:
         }
         self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
         self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
-        self.optimiser = torch.optim.AdamW(
-            list(self.parameters.values()),
+        inner = inner_matrices(self.stack.kernels[0]) if recipe.muon else set()
+        if recipe.muon and not inner:
+            raise InputError("recipe: Muon is for networks with an nn.ModuleList of layers")
+        self.optimiser = Muon(  # AdamW, where it is given no matrices
+            self.parameters.values(),
+            [p for name, p in self.parameters.items() if name in inner],
+            recipe.muon,
             lr=self.learning_rate,
             weight_decay=recipe.weight_decay,
             fused=True,
