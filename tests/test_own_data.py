@@ -22,6 +22,7 @@ import side_by_side
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray, windows
 from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError, Interrupted
@@ -29,7 +30,7 @@ from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
 from discrete_meanflow.onestep.evaluate import Judge, evaluate
 from discrete_meanflow.onestep.export import export
-from discrete_meanflow.onestep.plan import choose, fitted
+from discrete_meanflow.onestep.plan import Plan, choose, fitted
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes
@@ -566,6 +567,7 @@ def test_repeats_of_rows_stay_and_strings_are_on_one_side():
 PLANS = {
     "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
     "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
+    "a crowd": {"matched": 2**20}, "no rate": {"muon": float("nan")},
 }  # fmt: skip
 NOTES = {
     "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
@@ -746,10 +748,17 @@ def prepared(folder, **changes):
     return folder
 
 
-@pytest.mark.parametrize(("number", "at"), [(signal.SIGTERM, 1), (signal.SIGINT, 3)])
-def test_a_run_that_is_asked_to_stop_saves_first(number, at, tmp_path):
+ATTENTION = {"width": 16, "layers": 1, "heads": 2, "matched": 8, "muon": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("number", "at", "network"),
+    [(signal.SIGTERM, 1, {}), (signal.SIGINT, 3, {}), (signal.SIGINT, 3, ATTENTION)],
+    ids=["first stage", "second stage", "with attention"],
+)
+def test_a_run_that_is_asked_to_stop_saves_first(number, at, network, tmp_path):
     """In the first stage and in the second; then it goes on as if nothing had been."""
-    longer = {"iterations": 200, "second": 200}  # two blocks a stage
+    longer = {"iterations": 200, "second": 200, **network}  # two blocks a stage
     whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
     train(whole, Processes(), lambda news: None)
     heard = []
@@ -813,6 +822,29 @@ def test_the_plan_fits_the_minutes(monkeypatch):
     shares = [plan.iterations / 10, plan.couples / 1000, plan.second / 10]
     assert sum(shares) == pytest.approx(150 * (1 - plans.RESERVED), abs=0.3)
     assert shares == pytest.approx([s * sum(shares) for s in plans.SHARES], abs=0.3)
+
+
+def test_a_transformer_has_matched_noise_and_muon():
+    """Of a class, which is known as a rule, noise is matched nowhere; an MLP has neither."""
+    images, words = Arrays((80, 80), 3), dataset_of(WORDS)[1].codec
+    plans = {
+        codec: choose(codec, "cpu", 1e4, 0, None)
+        for codec in (images, Classed(images, ("a", "b")), words)
+    }
+    kinds = [(plan.heads > 0, plan.matched, plan.muon) for plan in plans.values()]
+    assert kinds == [(True, 1024, 4.0), (True, 0, 4.0), (False, 0, 0.0)]
+    plan = plans[images]
+    assert plan.first.muon == plan.coupling.recipe.muon == 4.0
+    process = plan.problem(images, TokenArray(torch.zeros(4, 6400, dtype=torch.long), 3)).process
+    assert process.matched == 1024
+
+
+def test_a_plan_of_before_is_the_plan_without_what_is_new(tmp_path):
+    words = json.loads((prepared(tmp_path / "run") / "config.json").read_text())["plan"]
+    assert not {"matched", "muon"} & set(words)
+    assert Plan.made_from(words).describe() == words
+    with pytest.raises(InputError, match="block"):
+        Plan.made_from({name: value for name, value in words.items() if name != "block"})
 
 
 def test_a_damaged_log_is_begun_anew(tmp_path):

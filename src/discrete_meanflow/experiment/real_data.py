@@ -28,7 +28,7 @@ from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_probl
 from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
-KINDS = {"soft": Soft, "factorised": Masking}
+KINDS = ("soft", "factorised")
 PEAK = {"NVIDIA H200": 989e12}  # FLOP/s of the data sheet, bfloat16, dense
 
 
@@ -67,6 +67,8 @@ class RealData(Experiment):
     recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
     coupling: ClassVar[Coupling | None]  # the soft kernel's second stage
     whole: ClassVar[float] = 0.1  # share of its time pairs that are (0, 1)
+    clamps: ClassVar[float] = 0.0  # share of its training records of which some is known
+    matched: ClassVar[int] = 0  # of its training noises, how many are dealt out together
 
     @abstractmethod
     def cut(self) -> Records:
@@ -128,11 +130,10 @@ class RealData(Experiment):
 
         return Cell(kind, problem, recipe, lambda kernels: {}, measure, then)
 
-    def process(self, kind: str, data: TokenArray) -> SequenceProcess:
-        return KINDS[kind](data)
-
     def problem(self, kind: str, data: TokenArray, scale: Scale) -> Problem:
-        process = self.process(kind, data)
+        process: SequenceProcess = (
+            Soft(data, self.clamps, self.matched) if kind == "soft" else Masking(data)
+        )
 
         def kernel() -> Kernel:
             network = self.network(process.states, process.length, scale)

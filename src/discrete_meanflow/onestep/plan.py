@@ -27,7 +27,9 @@ COUPLE_STEPS = 16
 TRIED, MOST_COUPLES, COUPLE_BYTES = 2048, 1_000_000, 4 * 2**30
 STATE_BYTES = 2**28  # of the soft states that are drawn at once
 MOST_STEPS, MOST_MINUTES = 10**9, 10**6
-LARGEST = {"batch": 2**20, "couples": MOST_COUPLES, "seed": 2**63 - 1}
+LARGEST = {"batch": 2**20, "couples": MOST_COUPLES, "seed": 2**63 - 1, "matched": 2**12}
+MATCHED, MUON = 1024, 4.0  # with attention; over a flattened state they do not pay
+NEW = {"matched": 0, "muon": 0.0}  # of which a plan of before says nothing
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
@@ -51,6 +53,8 @@ class Plan:
     compiled: bool = False
     accumulate: int = 1  # pieces that a batch is worked through in
     block: int = 100  # steps whose paths are drawn at once
+    matched: int = 0  # noises that are dealt out together, each to data that are near
+    muon: float = 0.0  # learning rate of inner matrices, by Muon, over the others'; 0: AdamW
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,7 +64,9 @@ class Plan:
             fits = {int: whole, float: whole or isinstance(value, float)}
             if not fits.get(field.type, isinstance(value, bool)):  # type: ignore[arg-type]
                 raise InputError(f"plan: {field.name} is {value!r}")
-        smallest = {"heads": 0, "seed": 0, "bf16": 0, "compiled": 0, "learning_rate": 0}
+        smallest = dict.fromkeys(
+            ("heads", "seed", "bf16", "compiled", "learning_rate", "matched", "muon"), 0
+        )
         for field in fields(self):
             value, most = getattr(self, field.name), LARGEST.get(field.name, MOST_STEPS)
             if not smallest.get(field.name, 1) <= value <= most:
@@ -93,6 +99,7 @@ class Plan:
             compiled=self.compiled,
             accumulate=self.accumulate,
             block=self.block,
+            muon=self.muon,
         )
 
     def network(self, codec: Codec) -> nn.Module:
@@ -112,19 +119,20 @@ class Plan:
         if codec.class_positions:
             clamps = Either(Given(codec.class_positions), clamps)
         return Problem(
-            Soft(data, clamps),
+            Soft(data, clamps, self.matched),
             TauUniform(codec.vocabulary),
             lambda: self.kernel(codec),
             PosteriorRegression(),
         )
 
     def describe(self) -> Json:
-        return asdict(self)
+        return {name: v for name, v in asdict(self).items() if NEW.get(name, ...) != v}
 
     @classmethod
     def made_from(cls, words: Json) -> "Plan":
         try:
-            return cls(**{field.name: words[field.name] for field in fields(cls)})
+            said = {**NEW, **words}
+            return cls(**{field.name: said[field.name] for field in fields(cls)})
         except (KeyError, TypeError) as error:
             raise InputError(f"this is no plan of a training: {error}") from None
 
@@ -153,8 +161,7 @@ def choose(
     else:
         with torch.device("meta"):  # only to see how large it is
             network = AdaptiveTransformer.sized(codec.vocabulary, codec.length, size)
-        heads = network.position.shape[1] // 32
-        sizes = (32 * heads, len(network.layers), heads)
+        sizes = (network.width, len(network.layers), network.heads)
     rate = 1e-3 if size < 5e6 else 6e-4
     record = 4 * flat  # bytes of a soft state
     if batch is None:
@@ -170,8 +177,13 @@ def choose(
     if accumulate < 1 or batch % accumulate:
         raise InputError(f"--accumulate: {accumulate} pieces do not make up a batch of {batch}")
     Processes(processes).check(batch // accumulate)
-    block = max(1, min(100, STATE_BYTES // (2 * batch * record)))  # of the second stage, too
-    return Plan(1, 1, 1, batch, rate, seed, gpu, *sizes, accumulate=accumulate, block=block)
+    plan = Plan(1, 1, 1, batch, rate, seed, gpu, *sizes, accumulate=accumulate)
+    if plan.heads:
+        # Of a classed record the class is known, as a rule, and what is known is not matched.
+        matched = 0 if codec.class_positions else MATCHED
+        plan, record = replace(plan, matched=matched, muon=MUON), record + 4 * matched
+    # Of the second stage, too, whose batch is twice as large.
+    return replace(plan, block=max(1, min(100, STATE_BYTES // (2 * batch * record))))
 
 
 def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:
