@@ -33,7 +33,8 @@ from discrete_meanflow.onestep.export import export
 from discrete_meanflow.onestep.plan import Plan, choose, fitted
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import train
-from discrete_meanflow.training import Processes
+from discrete_meanflow.sampler import lot_size
+from discrete_meanflow.training import Coupling, Processes
 from test_cli import in_process
 
 FILES = [name for name in kinds.KINDS if name != "tokenised"]  # which has a test of its own
@@ -822,6 +823,22 @@ def test_the_plan_fits_the_minutes(monkeypatch):
     shares = [plan.iterations / 10, plan.couples / 1000, plan.second / 10]
     assert sum(shares) == pytest.approx(150 * (1 - plans.RESERVED), abs=0.3)
     assert shares == pytest.approx([s * sum(shares) for s in plans.SHARES], abs=0.3)
+
+
+def test_couples_on_a_gpu_come_in_whole_lots(monkeypatch):
+    """Of the size of the trial, whose code they share."""
+    _, dataset = dataset_of(WORDS)
+    codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
+    trainer, tried = SimpleNamespace(kernels=lambda: [None]), []
+    lot = lot_size(codec.length, codec.vocabulary)
+    monkeypatch.setattr(plans, "Trainer", lambda *_: trainer)
+    monkeypatch.setattr(Coupling, "problem", lambda self, *_: tried.append(self.count))
+    monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
+    monkeypatch.setattr(plans, "_quickest", lambda work: lot / 500)
+    plan = fitted(choose(codec, "cuda", 1e4, 0, 16), codec, data, "cuda", 10)
+    assert tried == [lot]
+    assert plan.couples > lot
+    assert plan.couples % lot == 0
 
 
 def test_a_transformer_has_matched_noise_and_muon():

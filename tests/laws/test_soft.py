@@ -279,6 +279,19 @@ def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
     assert (plain.ends == fast.ends).double().mean() > 0.98
 
 
+@pytest.mark.parametrize(
+    ("asked", "device", "lots", "worth_it"),
+    [
+        (None, "cpu", 1, False), (None, "cpu", 100, True), (None, "cuda", 1, False),
+        (True, "cpu", 1, False), (True, "cuda", 1, True), (False, "cuda", 100, False),
+    ],
+)  # fmt: skip
+def test_couples_are_compiled_where_it_pays(asked, device, lots, worth_it, monkeypatch):
+    monkeypatch.setattr(coupling_module, "can_compile", lambda device: True)
+    coupling = Coupling(10, 16, Recipe(1, compiled=asked))
+    assert coupling._worth_compiling(lots, torch.device(device)) == worth_it
+
+
 def test_whole_couples_are_drawn_as_ever(twins):
     """Their number in a lot changes nothing that was drawn before there were others."""
     process, coupling = Soft(TWINS), Coupling(50, 2, Recipe(1), whole=1)

@@ -15,6 +15,7 @@ from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Anywhere, Clamps, Either, Given, Soft
+from discrete_meanflow.sampler import lot_size
 from discrete_meanflow.times import TauUniform
 from discrete_meanflow.training import Coupling, Problem, Processes, Recipe, Trainer
 
@@ -206,8 +207,11 @@ def fitted(
         raise InputError(f"--minutes: from 0 to {MOST_MINUTES:,}, got {minutes:g}")
     started = time.monotonic()
     compiled = minutes >= WORTH_COMPILING
+    # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.
+    gpu = torch.device(device).type == "cuda"
+    lot = lot_size(codec.length, codec.vocabulary) if gpu else TRIED
     trial = replace(
-        plan, iterations=1000, second=1000, couples=TRIED, compiled=compiled,
+        plan, iterations=1000, second=1000, couples=lot, compiled=compiled,
         batch=plan.batch // processes,
     )  # fmt: skip
     first = trial.problem(codec, data)
@@ -215,16 +219,17 @@ def fitted(
     trainer = Trainer(first, replace(trial.first, block=block), [0], device)
     step = _pace(trainer)
     kernel = trainer.kernels()[0]
-    couple = _quickest(lambda: trial.coupling.problem(first, kernel, 0)) / TRIED
+    couple = _quickest(lambda: trial.coupling.problem(first, kernel, 0)) / lot
     problem = trial.coupling.problem(first, kernel, 0)
     second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
+    couples = min(most_couples(codec), int(SHARES[1] * left / couple))
     return replace(
         trial,
         batch=plan.batch,
         iterations=max(100, int(SHARES[0] * left / step)),
-        couples=max(1000, min(most_couples(codec), int(SHARES[1] * left / couple))),
+        couples=max(lot, couples // lot * lot) if gpu else max(1000, couples),
         second=max(100, int(SHARES[2] * left / second_step)),
     )
 

@@ -72,8 +72,7 @@ class Coupling:
         network: nn.Module = SingleTime(kernel.network)
         lots = math.ceil(self.count / lot_size(process.length, process.states))
         shape = (math.ceil(self.count / lots),)
-        worth_it = self.recipe.compiled is not False and lots * self.steps >= MANY_LOOKS
-        if worth_it and can_compile(g.device):
+        if self._worth_compiling(lots, g.device):
             network = CompiledNetwork(network)
         diagonal = SoftKernel(network, process.states)
         parts = []
@@ -90,6 +89,12 @@ class Coupling:
             torch.cat(each)[: self.count] for each in zip(*parts, strict=True)
         )
         return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
+
+    def _worth_compiling(self, lots: int, device: torch.device) -> bool:
+        """Where it is asked for on a GPU; else where there is much to do and nobody forbids it."""
+        asked, many = self.recipe.compiled, lots * self.steps >= MANY_LOOKS
+        wanted = asked is not False and (many or (asked and device.type == "cuda"))
+        return bool(wanted) and can_compile(device)
 
     def _couple(
         self, kernel: SoftKernel, start: Point, clamped: Tensor | None, g: torch.Generator
