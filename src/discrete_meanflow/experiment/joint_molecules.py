@@ -28,7 +28,9 @@ class JointMolecules(RealData):
     )
     matched = 1024
     recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=10_000)}
-    coupling: ClassVar = Coupling(1_200_000, 24, replace(RECIPE, iterations=18_000, batch=1024))
+    coupling: ClassVar = Coupling(
+        1_200_000, 24, replace(RECIPE, iterations=18_000, batch=1024), whole=0.9
+    )
 
     def cut(self) -> Records:
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))
