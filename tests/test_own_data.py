@@ -833,10 +833,16 @@ def test_couples_on_a_gpu_come_in_whole_lots(monkeypatch):
     lot = lot_size(codec.length, codec.vocabulary)
     monkeypatch.setattr(plans, "Trainer", lambda *_: trainer)
     monkeypatch.setattr(Coupling, "problem", lambda self, *_: tried.append(self.count))
+
+    def lots(self, process, kernel, seed, size, compiled):
+        tried.append(size)
+        yield
+
+    monkeypatch.setattr(Coupling, "lots", lots)
     monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
     monkeypatch.setattr(plans, "_quickest", lambda work: lot / 500)
     plan = fitted(choose(codec, "cuda", 1e4, 0, 16), codec, data, "cuda", 10)
-    assert tried == [lot]
+    assert tried == [lot, lot]
     assert plan.couples > lot
     assert plan.couples % lot == 0
 

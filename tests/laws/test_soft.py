@@ -289,7 +289,7 @@ def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
 def test_couples_are_compiled_where_it_pays(asked, device, lots, worth_it, monkeypatch):
     monkeypatch.setattr(coupling_module, "can_compile", lambda device: True)
     coupling = Coupling(10, 16, Recipe(1, compiled=asked))
-    assert coupling._worth_compiling(lots, torch.device(device)) == worth_it
+    assert coupling.worth_compiling(lots, torch.device(device)) == worth_it
 
 
 def test_whole_couples_are_drawn_as_ever(twins):

@@ -27,7 +27,7 @@ class JointMolecules(RealData):
         "length, rings and atoms within TV 0.1 of held-out molecules",
     )
     matched = 1024
-    recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=10_000)}
+    recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=8_000)}
     coupling: ClassVar = Coupling(
         1_200_000, 24, replace(RECIPE, iterations=18_000, batch=1024), whole=0.9
     )

@@ -27,7 +27,7 @@ HELD_OUT = 2_000
 ONE_STEP, MANY_STEPS = 0.1, 0.6  # bars: one step, 16 steps
 PUZZLES, CLUES = 1_000, 40
 SOLVED_IN = (1, 16)  # steps
-RECIPE = Recipe(15_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True, muon=4.0)
+RECIPE = Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True, muon=4.0)
 
 
 class JointSudoku(RealData):
@@ -35,8 +35,8 @@ class JointSudoku(RealData):
     title = "Sudoku: grids that keep all 27 constraints"
     promises = ("at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",)
     clamps = 0.25  # the soft kernel meets puzzles, too: grids in which some cells are known
-    recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=8_000)}
-    coupling: ClassVar = Coupling(400_000, 16, replace(RECIPE, iterations=12_000, batch=512))
+    recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=6_000)}
+    coupling: ClassVar = Coupling(300_000, 16, replace(RECIPE, iterations=8_000, batch=512))
 
     def cut(self) -> Records:
         grids = read.lines(self.file("sudoku17/solutions_random_isomorph_seed0.txt"))

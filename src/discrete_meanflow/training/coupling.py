@@ -1,7 +1,8 @@
 """The second stage of a soft kernel: learn in one step what the first does in many."""
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,7 +55,6 @@ class Coupling:
         process = self.couples(first.process, kernel, seed, stopped)
         return replace(first, process=process, objective=OnCouples(PosteriorRegression()))
 
-    @torch.no_grad()
     def couples(
         self,
         process: Soft,
@@ -67,22 +67,14 @@ class Coupling:
         They follow from the kernel and the seed, up to the rounding of compiled code where there is
         much to do: nothing of them is saved when they are stopped.
         """
-        g = torch.Generator(kernel.home.device).manual_seed(seed)
-        # The diagonal is what has been learned: over short steps it stands for what is off it.
-        network: nn.Module = SingleTime(kernel.network)
-        lots = math.ceil(self.count / lot_size(process.length, process.states))
-        shape = (math.ceil(self.count / lots),)
-        if self._worth_compiling(lots, g.device):
-            network = CompiledNetwork(network)
-        diagonal = SoftKernel(network, process.states)
+        count = math.ceil(self.count / lot_size(process.length, process.states))
+        size = math.ceil(self.count / count)  # all of one size: the code of one serves all
+        lots = self.lots(
+            process, kernel, seed, size, self.worth_compiling(count, kernel.home.device)
+        )
         parts = []
-        for _ in range(lots):  # all of one size, so that the code of one serves all
-            held = process.clamps.sample(shape, process.length, g)
-            x1 = process.data.sample(shape, g)
-            start = process.hold(process.source((*shape, process.length), g), x1, held)
-            with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-                clamped = held if process.clamps.share else None
-                parts.append((*self._couple(diagonal, start, clamped, g), held))
+        for part in itertools.islice(lots, count):
+            parts.append(part)
             if stopped():
                 raise Interrupted
         starts, ends, times, held = (
@@ -90,7 +82,25 @@ class Coupling:
         )
         return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
 
-    def _worth_compiling(self, lots: int, device: torch.device) -> bool:
+    @torch.no_grad()
+    def lots(
+        self, process: Soft, kernel: Kernel, seed: int, size: int, compiled: bool
+    ) -> Iterator[tuple[Point, State, Tensor, Tensor]]:
+        """Couples without end, ``size`` at a time: ``X_r``, symbols, (r, t), which were held."""
+        g = torch.Generator(kernel.home.device).manual_seed(seed)
+        # The diagonal is what has been learned: over short steps it stands for what is off it.
+        network: nn.Module = SingleTime(kernel.network)
+        diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
+        while True:
+            held = process.clamps.sample((size,), process.length, g)
+            x1 = process.data.sample((size,), g)
+            start = process.hold(process.source((size, process.length), g), x1, held)
+            with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
+                clamped = held if process.clamps.share else None
+                found = self._couple(diagonal, start, clamped, g)
+            yield (*found, held)
+
+    def worth_compiling(self, lots: int, device: torch.device) -> bool:
         """Where it is asked for on a GPU; else where there is much to do and nobody forbids it."""
         asked, many = self.recipe.compiled, lots * self.steps >= MANY_LOOKS
         wanted = asked is not False and (many or (asked and device.type == "cuda"))
