@@ -32,7 +32,7 @@ class JointDigits(RealData):
     )
     draws = 2_000
     recipes: ClassVar = {
-        "soft": Recipe(5_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
+        "soft": Recipe(4_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
         "factorised": Recipe(3_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
     }
     # None: in many steps the kernel knows its 900 images by heart, in one it does not.
