@@ -1,12 +1,16 @@
 """From a file to a one-step generator and back to a file of the same kind."""
 
 import contextlib
+import gc
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +30,7 @@ from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.onestep import export as exporting
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
 from discrete_meanflow.onestep.evaluate import Judge, evaluate
@@ -34,7 +39,7 @@ from discrete_meanflow.onestep.plan import Plan, choose, fitted
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.sampler import lot_size
-from discrete_meanflow.training import Coupling, Processes
+from discrete_meanflow.training import Coupling, Processes, Recipe, checkpoint, session
 from test_cli import in_process
 
 FILES = [name for name in kinds.KINDS if name != "tokenised"]  # which has a test of its own
@@ -73,7 +78,8 @@ def trained(tmp_path_factory):
         (folder / "files").mkdir(exist_ok=True)
         path = write(folder / "files", kind)
         words = ["train", path, "--out", folder / kind, "--iterations", 20, "--size", 1e4,
-                 "--batch", 16, "--device", "cpu", "--length", 16]  # fmt: skip
+                 "--batch", 16, "--device", "cpu"]  # fmt: skip
+        words += ["--length", 16] if kind == "windows" else []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["dmf", *map(str, words)])
             from discrete_meanflow.cli import main
@@ -120,6 +126,19 @@ def test_samples_are_a_file_of_the_same_kind(kind, trained, tmp_path, monkeypatc
         assert len(kinds.read.fasta(out)) == 7
     elif kind == "lines":
         assert out.read_text().count("\n") == 7
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npy.gz", "a.npz", None])
+def test_arrays_are_written_as_they_are_read(name, trained, tmp_path, monkeypatch, capsys):
+    words = ("sample", trained / "array", "-n", 7, "--seed", 1)
+    given = () if name is None else ("--out", tmp_path / name)
+    code, said, err = in_process(monkeypatch, capsys, *words, *given)
+    assert code == 0, err
+    records = OneStepModel.load(trained / "array", "cpu").sample(7, seed=1)
+    if name is None:
+        assert said.split() == [",".join(map(str, each.ravel())) for each in records]
+    else:
+        assert numpy.array_equal(kinds.read.array(tmp_path / name), records)
 
 
 def test_what_is_clamped_stays(trained):
@@ -217,9 +236,41 @@ def test_a_class_is_learned():
         assert sum(word[0] == "b" for word in found) > 190
 
 
-def test_a_million_samples_take_no_more_memory_than_a_lot(trained):
-    lots = OneStepModel.load(trained / "lines", "cpu").tokens(10**6, seed=0)
-    assert next(lots).shape == (10_000, 4)
+STREAM = """
+import sys, threading
+from discrete_meanflow.cli.generate import Sample
+from pathlib import Path
+from side_by_side import anonymous_mib
+
+peak, done = [0.0], threading.Event()
+
+def watch():
+    while not done.wait(0.002):
+        peak[0] = max(peak[0], anonymous_mib())
+
+def sampled(n):
+    peak[0] = 0.0
+    Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
+    return peak[0]
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+sampled(20_000)  # imports, and a lot
+few, many = sampled(20_000), sampled(200_000)
+done.set()
+watcher.join()
+print(many - few)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("name", ["lines.txt.gz", "table.csv", "table.parquet", "array.npz"])
+def test_many_samples_take_no_more_memory_than_a_few(name, trained, tmp_path, monkeypatch):
+    words = [sys.executable, "-c", STREAM, trained / name.split(".")[0], tmp_path / name]
+    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 30  # MiB; as records in memory, several times that
 
 
 def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
@@ -276,18 +327,84 @@ def test_records_of_many_sorts():
         def __getitem__(self, i):
             return torch.from_numpy(array[i]), i
 
+    class Polars:  # what is asked of such a frame
+        columns = ("a", "b", "c")
+
+        def rows(self):
+            return ROWS
+
     for records, codec in (
         (WORDS, Strings), (frame, Columns), (ROWS, Columns), (array, Arrays),
         (torch.from_numpy(array), Arrays), (Pictures(), Arrays), (iter(WORDS), Strings),
+        (Polars(), Columns), (frame.rename(columns={"a": "rows"}), Columns),
+        (numpy.array(ROWS), Columns), ([(0, "a"), (1, "b")], Columns),
+        ([(0, 1, 2), (1, 2, 0)], Arrays), ([[0, 1], [1, 1]], Arrays),
     ):  # fmt: skip
         _, dataset = dataset_of(records)
         assert isinstance(dataset.codec, codec)
+        assert len(dataset.encoded()) == len(records) if hasattr(records, "__len__") else True
     assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
 
 
-def test_the_exported_graph_is_the_kernel(trained, tmp_path):
+@pytest.mark.parametrize("network", [{}, {"width": 16, "layers": 1, "heads": 2}])
+def test_the_exported_graph_is_the_kernel(network, trained, tmp_path):
+    """Of a table, over the flattened state or with attention; the kernel stays as it is."""
     model = OneStepModel.load(trained / "table", "cpu")
+    plan = replace(model.config.plan, **network)
+    kernel = plan.kernel(model.config.codec)
+    model = OneStepModel(model.folder, replace(model.config, plan=plan), kernel)
+    kinds_before = {name: tensor.dtype for name, tensor in kernel.named_buffers()}
     assert export(model, tmp_path / "graph.onnx") < 1e-5
+    assert {name: tensor.dtype for name, tensor in kernel.named_buffers()} == kinds_before
+
+
+def test_a_graph_that_differs_is_not_written(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "CLOSE", 0.0)
+    with pytest.raises(InputError, match="differs from PyTorch"):
+        export(OneStepModel.load(trained / "lines", "cpu"), tmp_path / "graph.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_fit_goes_on_where_it_was_stopped(tmp_path):
+    """In a thread, too, which hears no signals; what lay in a passing folder goes with it."""
+
+    def stop(news):
+        raise Interrupted
+
+    with pytest.raises(Interrupted, match=r"OneStepModel\.resume"):
+        OneStepModel.fit(WORDS, iterations=4, size=1e4, out=tmp_path / "run", watch=stop)
+    with ThreadPoolExecutor(1) as pool:
+        model = pool.submit(OneStepModel.resume, tmp_path / "run", "cpu").result()
+        passing = pool.submit(OneStepModel.fit, WORDS, iterations=4, size=1e4).result()
+    assert len(model.sample(3)) == len(passing.sample(3)) == 3
+    folder = passing.folder
+    assert folder.exists()
+    del passing
+    gc.collect()
+    assert not folder.parent.exists()
+
+
+def test_a_run_is_kept_without_its_links(trained, tmp_path):
+    (tmp_path / "secret.json").write_text("mine")
+    shutil.copytree(trained / "lines", tmp_path / "run")
+    (tmp_path / "run" / "data.json").unlink()
+    (tmp_path / "run" / "data.json").symlink_to(tmp_path / "secret.json")
+    OneStepModel.load(tmp_path / "run", "cpu").save(tmp_path / "kept")
+    assert not (tmp_path / "kept" / "data.json").exists()
+    assert (tmp_path / "kept" / "weights.safetensors").exists()
+
+
+def test_what_killed_writers_left_is_removed(tmp_path):
+    folder = prepared(tmp_path / "run")
+    (folder / ".checkpoint-1.safetensors.1.2.tmp").write_text("half")
+    train(folder, Processes(), lambda news: None)
+    assert not list(folder.glob(".*"))
+
+
+def test_columns_and_levels_may_have_any_letters():
+    odd = Columns(("a=b", "c,d"), (("x=y", "z"), ("p\\", "q,")))
+    assert odd.known(r"a\=b=x=y,c\,d=p\\") == {0: 0, 1: 0}
+    assert odd.known(r"c\,d=q\,") == {1: 1}
 
 
 def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
@@ -300,6 +417,19 @@ def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
     (tmp_path / "b.txt").write_bytes(b"all is well here\n" * 9 + b"\xff")
     with pytest.raises(InputError, match="line 10: not UTF-8"):
         windows.windows(tmp_path / "b.txt", 16)
+    (tmp_path / "c.txt").write_bytes(b"\xef\xbb\xbf" + b"one line\r\n" * 9)
+    alphabet, tokens = windows.windows(tmp_path / "c.txt", 9)
+    assert alphabet.decode(tokens) == ["one line\n"] * 9  # as lines are read, too
+
+
+def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a.txt").write_text("a text of some length " * 9)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(InputError, match=r"no room for .* tokens: No space left"):
+        windows.windows(tmp_path / "a.txt", 9)
 
 
 MEMORY = """
@@ -480,6 +610,8 @@ def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
         (("--temperature", "0"), "temperature: from 0.001"),
         (("--temperature", "inf"), "temperature: from 0.001"),
         (("--clamp", "a", "--guidance", "nan"), "guidance up to 100"),
+        (("--clamp", "??", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("--clamp", "a_f"), "text behind its end"),
         (("--out", "/nowhere/x"), "cannot write"),
     ],
 )
@@ -498,7 +630,9 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--held-out", "0"), "cannot be held out"),
         (("--iterations", "1"), "--iterations: at least 2"),
         (("--size", "5"), "--size: parameters from"),
-        (("--bins", "4"), "--bins is for tables"),
+        (("--bins", "4"), "--bins is for table"),
+        (("--length", "8"), "--length is for windows"),
+        (("--header", "yes"), "--header is for table"),
         (("--resume", "nowhere"), "goes on as it began"),
         (("--batch", "0"), "--batch: from 1"),
         (("--size", "0"), "--size: parameters from"),
@@ -521,12 +655,13 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
     for words, message in (
         (("export", trained / "lines", "--onnx", "/nowhere/a.onnx"), "cannot write"),
         (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
-        (("sample", trained / "array"), "--out FILE.npy"),
+        (("sample", trained / "array", "--out", tmp_path / "a.txt"), "FILE.npy, FILE.npy.gz"),
+        (("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"), "packed by itself"),
+        (("sample", trained / "table", "--temperature", 101), "from 0.001 to 100"),
         (("sample", trained / "lines", "--class", "a"), "knows no classes"),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
         (("train", trained / "files" / "data.txt", "--minutes", "inf"), "--minutes: from 0"),
-        (("sample", trained / "array", "--out", tmp_path / "a.npz"), "--out FILE.npy"),
         (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
         (("evaluate", trained / "lines", "-n", 0), "at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),
@@ -569,9 +704,11 @@ PLANS = {
     "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
     "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
     "a crowd": {"matched": 2**20}, "no rate": {"muon": float("nan")},
+    "a long block": {"batch": 2**20, "block": 10**6},
 }  # fmt: skip
 NOTES = {
     "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
+    "endless note": {"iteration": float("inf")},
     "no history": {"iteration": 0, "history": {"first loss": "x"}},
 }  # fmt: skip
 
@@ -614,6 +751,18 @@ def spoil(folder, what):
             tensors["generator/0"] = torch.full_like(tensors["generator/0"], 255)
         note = "[" * 100_000 if what == "deep note" else note
         save_file(tensors, folder / "checkpoint-1.safetensors", {"note": note})
+    elif what == "odd tokens":
+        weights.unlink()
+        tokens = run.read_tokens(folder, run.TRAIN, run.read_config(folder).codec)
+        save_file({"tokens": tokens.to(torch.uint16)}, folder / "train.safetensors")
+    elif what == "log":
+        weights.unlink()
+        (folder / "metrics.jsonl").unlink()
+        (folder / "metrics.jsonl").mkdir()
+    elif what == "board":
+        weights.unlink()
+        shutil.rmtree(folder / run.BOARD)
+        (folder / run.BOARD).write_text("")
     elif what in PLANS:
         weights.unlink()
         config["plan"] |= PLANS[what]
@@ -633,7 +782,7 @@ def spoil(folder, what):
     "what",
     ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json",
      "no count", "a tower", "endless", "deep", "checkpoint", "deep note", "no history",
-     "no generator", "surrogate", "long", *PLANS],
+     "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board", *PLANS],
 )  # fmt: skip
 def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
     OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
@@ -794,11 +943,20 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
 
 
-def test_a_training_that_comes_apart_says_where(tmp_path):
-    folder = prepared(tmp_path / "run", learning_rate=1e8)
+def test_a_training_that_comes_apart_says_where(tmp_path, monkeypatch):
+    """And keeps a state whose next block went well: that at 4, as steps 7 and 8 did not."""
+    monkeypatch.setattr(session, "SAVE_EVERY", 0.0)
+    folder, rate = prepared(tmp_path / "run", block=2), Recipe.learning_rate_at
+    monkeypatch.setattr(
+        Recipe, "learning_rate_at", lambda self, step: 1e8 if step >= 6 else rate(self, step)
+    )
     with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
         train(folder, Processes(), lambda news: None)
     assert not (folder / "weights.safetensors").exists()
+    assert checkpoint.iteration_in(folder / "checkpoint-1.safetensors") == 4
+    monkeypatch.undo()
+    train(folder, Processes(), lambda news: None)
+    assert (folder / "weights.safetensors").exists()
 
 
 def test_of_several_tries_the_quickest_tells_the_pace(monkeypatch):

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import discrete_meanflow as dmf
+from discrete_meanflow.experiment import catalog
+from discrete_meanflow.experiment.base import Scale
+from discrete_meanflow.experiment.real_data import RealData
 from discrete_meanflow.report import markdown
 
 ROOT = Path(__file__).parent.parent
@@ -64,3 +67,45 @@ def test_the_tree_in_the_readme_is_the_tree():
         name = line.strip().split()[0] if line.strip() else ""
         if name.endswith("/") and line.startswith("  "):
             assert (ROOT / "src/discrete_meanflow" / name).is_dir(), name
+
+
+def recorded_recipes(name):
+    """Of each cell of a record: what it was trained by, and what the code trains it by."""
+    record = json.loads((ROOT / "results" / name / "results.json").read_text())["settings"]
+    experiment = catalog.find(name, ROOT)
+    if isinstance(experiment, RealData):  # whose files may not be here
+        ours = {kind: (recipe, None) for kind, recipe in experiment.recipes.items()}
+        ours["soft"] = (experiment.recipes["soft"], experiment.coupling)
+    else:
+        ours = {cell.name: (cell.recipe, cell.then) for cell in experiment.cells(Scale.paper)}
+    for cell, (recipe, then) in ours.items():
+        yield record[cell]["recipe"], recipe.describe()
+        if then is not None:
+            yield record[cell]["then"], then.describe()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in catalog.EXPERIMENTS if (ROOT / "results" / name).exists()]
+)
+def test_records_are_of_what_the_code_does(name):
+    """Older ones say less of a recipe, and nothing else."""
+    for recorded, ours in recorded_recipes(name):
+        assert recorded == {field: ours[field] for field in recorded}
+
+
+def own(name):
+    """The scores of a run on a user's file, one step and held-out records."""
+    found = json.loads((ROOT / "results" / name / "evaluation.json").read_text())["scores"]
+    return found["1 step"], found["held out"]
+
+
+def test_names_of_ones_own_are_good_in_one_step():
+    one, real = own("own-names")
+    assert one["well-formed"] >= 0.95
+    assert one["pair TV"] <= 1.7 * real["pair TV"]
+    assert one["copies"] < 0.2
+
+
+def test_a_table_of_ones_own_is_good_in_one_step():
+    one, real = own("own-mushroom")
+    assert one["pair TV"] <= 2 * real["pair TV"]

@@ -18,6 +18,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())  # before its name is: a rename may reach the disk first
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
@@ -30,5 +32,10 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Of writers that were killed in the middle: no one else may be writing there."""
+    for left in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            left.unlink()

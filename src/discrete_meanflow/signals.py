@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 
@@ -20,7 +21,9 @@ def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
         if len(asked) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    numbers = numbers or (signal.SIGINT, signal.SIGTERM)
+    # Only the main thread may listen; elsewhere whoever runs the thread decides.
+    main = threading.current_thread() is threading.main_thread()
+    numbers = (numbers or (signal.SIGINT, signal.SIGTERM)) if main else ()
     before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield lambda: bool(asked)

@@ -97,6 +97,10 @@ def test_a_run_of_two_processes_is_a_run(tmp_path):
              "--batch", "16", "--device", "cpu", "--out"]  # fmt: skip
     two = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")])
     assert two.returncode == 0, two.stderr
+    taken = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")])
+    assert taken.returncode != 0
+    assert taken.stderr.count("holds a run already") == 1  # and the other process ends with it
+    assert "bug in dmf" not in taken.stderr
     assert two.stdout.count("trained:") == 1  # the first process speaks, the other is silent
     (tmp_path / "two" / "weights.safetensors").unlink()
     (tmp_path / "two" / "checkpoint-2.safetensors").unlink()

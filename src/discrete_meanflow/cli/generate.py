@@ -1,6 +1,5 @@
 """The commands for one's own data: train, sample, evaluate, export."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,8 +76,6 @@ class Train:
         with processes.first_before_others() as first:
             if first and self.resume is None:
                 self._prepare(folder, console, processes)
-        if not first and not (folder / "config.json").exists():
-            sys.exit(2)  # the first process has said why
         try:
             with _bar(console, folder) as show:
                 train(folder, processes, show)
@@ -121,8 +118,10 @@ class Train:
             kind = Windows(self.length)
         elif isinstance(kind, Table):
             kind = Table(self.bins, {"auto": None, "yes": True, "no": False}[self.header])
-        elif self.bins is not None:
-            raise InputError(f"--bins is for tables; {self._file} is {kind.name}")
+        for option, fits in (("bins", Table), ("header", Table), ("length", Windows)):
+            given = getattr(self, option) != getattr(Train, option)
+            if given and not isinstance(kind, fits):
+                raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
         dataset = kind.read(self._file)
         if self.label is not None:
             dataset = with_label(dataset, self._file, self.label)
@@ -179,8 +178,8 @@ class Sample:
         model = OneStepModel.load(self.run, self.device)
         codec, kind = model.config.codec, model.config.kind
         lots = model.tokens(
-            self.n, self.steps, self.seed, self.clamp, self.temperature, self.top_p, self.label,
-            self.guidance,
+            self.n, self.steps, seed=self.seed, clamp=self.clamp, label=self.label,
+            guidance=self.guidance, temperature=self.temperature, top_p=self.top_p,
         )  # fmt: skip
         with kind.writer(self.out, codec.bare, self.n) as write:
             for lot in lots:

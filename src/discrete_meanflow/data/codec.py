@@ -130,6 +130,10 @@ class Strings(Codec):
                     f"clamp: '{symbol}' at position {place} is not in the alphabet "
                     f"{self.alphabet.symbols}"
                 )
+        given = [symbol for symbol in wanted if symbol is not None]
+        ended = given.index(self.alphabet.pad) if self.alphabet.pad in given else len(given)
+        if any(symbol != self.alphabet.pad for symbol in given[ended:]):
+            raise InputError(f"clamp: '{pattern}' has text behind its end, '{self.alphabet.pad}'")
         return {i: self.alphabet.symbols.index(s) for i, s in enumerate(wanted) if s is not None}
 
     def describe(self) -> Json:
@@ -203,11 +207,14 @@ class Columns(Codec):
         ]
 
     def known(self, pattern: str) -> dict[int, int]:
-        """``colour=red,odour=n``: columns by name, the others are unknown; ``\\,`` is a comma."""
+        """``colour=red,odour=n``: columns by name, the others are unknown.
+
+        ``\\,`` is a comma, ``\\=`` an equals sign in a name, ``\\\\`` a backslash.
+        """
         found: dict[int, int] = {}
-        for part in filter(None, re.split(r"(?<!\\),", pattern)):
-            name, _, level = part.replace("\\,", ",").partition("=")
-            for place, token in self._known(name, level).items():
+        for part in filter(None, _parted(pattern, ",")):
+            name, *level = (re.sub(r"\\(.)", r"\1", side) for side in _parted(part, "=", 1))
+            for place, token in self._known(name, "".join(level)).items():
                 if found.setdefault(place, token) != token:
                     raise InputError(f"clamp: column {name} is given twice, with different levels")
         return found
@@ -313,3 +320,16 @@ def _unescaped(pattern: str) -> list[str | None]:
         else:
             found.append(None if symbol == UNKNOWN else symbol)
     return found
+
+
+def _parted(pattern: str, mark: str, most: int = -1) -> list[str]:
+    """A pattern cut at ``mark``, at most so often, but where a backslash stands before it."""
+    pieces = re.findall(rf"(?:\\.|[^\\{mark}])+|{mark}|\\$", pattern)
+    parts, cuts = [""], 0
+    for piece in pieces:
+        if piece == mark and cuts != most:
+            parts.append("")
+            cuts += 1
+        else:
+            parts[-1] += piece
+    return parts

@@ -6,12 +6,13 @@ import gzip
 import importlib.util
 import string
 import sys
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import IO, Any, ClassVar, TextIO
 
 import numpy
 
@@ -192,6 +193,8 @@ class Table(Kind):
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Columns)
+        if path is not None and path.suffixes[-2:] == [".parquet", ".gz"]:
+            raise InputError(f"{path}: Parquet is packed by itself; FILE.parquet, please")
         if path is not None and path.suffix == ".parquet":
             with _parquet(path, codec) as write:
                 yield write
@@ -220,11 +223,15 @@ class Array(Kind):
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         assert isinstance(codec, Arrays)
-        if path is None or path.suffix != ".npy":
-            raise InputError("arrays are written to a file: --out FILE.npy")
+        if path is None:  # a record a line, as a clamp is written
+            with _text(None) as lines:
+                yield lambda records: lines.writelines(
+                    ",".join(map(str, each.ravel())) + "\n" for each in records
+                )
+            return
         smallest = numpy.min_scalar_type(codec.symbols - 1)
         head = {"descr": smallest.str, "fortran_order": False, "shape": (count, *codec.shape)}
-        with replacing(path) as partial, open(partial, "wb") as out:
+        with replacing(path) as partial, _array_file(partial, path.name) as out:
             numpy.lib.format.write_array_header_1_0(out, head)
             yield lambda records: out.write(records.astype(smallest).tobytes())
 
@@ -254,6 +261,22 @@ def detect(path: Path) -> Kind:
     if lines.count("") > max(1, len(lines) // 50) or max(map(len, lines)) > LONGEST_LINE:
         return Windows()
     return Table() if read.even_delimiters(lines[:50]) else Lines()
+
+
+@contextmanager
+def _array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """What to write an array to, as its name tells."""
+    if name.endswith(".npz"):
+        with (
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+            packed.open("samples.npy", "w", force_zip64=True) as out,
+        ):
+            yield out
+    elif name.endswith((".npy", ".npy.gz")):
+        with gzip.open(path, "wb") if name.endswith(".gz") else open(path, "wb") as out:
+            yield out  # type: ignore[misc]
+    else:
+        raise InputError(f"{name}: arrays are written to FILE.npy, FILE.npy.gz or FILE.npz")
 
 
 @contextmanager

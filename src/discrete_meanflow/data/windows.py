@@ -1,6 +1,8 @@
 """A long text as windows of tokens, read piece by piece: it need not fit into memory."""
 
 import codecs
+import io
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +20,16 @@ PIECE = 1 << 22  # bytes read at once
 
 def pieces(path: Path) -> Iterator[str]:
     """The text of a file, gzipped or not, some millions of characters at a time."""
-    decoder, lines = codecs.getincrementaldecoder("utf-8")(), 1
+    # Without the mark that some editors begin with, and new lines of one kind.
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), True)
+    lines = 1
     try:
         with unpacked(path) as file:
             while content := file.read(PIECE):
                 text = decoder.decode(content)
                 lines += text.count("\n")
                 yield text
-            decoder.decode(b"", final=True)
+            yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
@@ -56,8 +60,7 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     number[[ord(symbol) for symbol in alphabet.symbols]] = numpy.arange(len(alphabet.symbols))
     small = numpy.uint8 if len(alphabet.symbols) <= 256 else numpy.int32
     used = count // length * length
-    with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens") as file:
-        tokens = numpy.memmap(file.name, small, "w+", shape=(used,))
+    tokens = _mapped(used, small)
     place = 0
     for text in pieces(path):
         points = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)
@@ -65,3 +68,17 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
         tokens[place : place + len(points)] = number[points]
         place += len(points)
     return alphabet, torch.from_numpy(tokens).view(-1, length)
+
+
+def _mapped(count: int, kind: type) -> numpy.memmap:
+    """An array in a file that is gone with it. Its room is taken at once: a disk that is full
+    later would end the program without a word."""
+    lasting = "/var/tmp"  # on a disk, where /tmp may be memory
+    folder = lasting if os.access(lasting, os.W_OK) else None
+    try:
+        with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens", dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, count * numpy.dtype(kind).itemsize)
+            return numpy.memmap(file.name, kind, "r+", shape=(count,))
+    except OSError as error:
+        raise InputError(f"no room for {count:,} tokens: {error.strerror or error}") from None

@@ -15,6 +15,7 @@ from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import Soft
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import Coupling, Recipe, sequence_problem
+from discrete_meanflow.types import State
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
 STEPS = (1, 2, 4, 8, 16, 64)
@@ -104,26 +105,35 @@ def soft_cell(name: str, scale: Scale) -> Cell:
         then = Coupling(100, 2, recipe)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        return {"pair_tv": [soft_tvs(k, data, (1,), _draws(scale) // 4, 0)[1][0] for k in kernels]}
+        few = _draws(scale) // 4
+        found = [samples_of(k, data, (1,), few, 0)[0] for k in kernels]
+        return {"pair_tv": [pair_tv(y, data, data.vocabulary) for y in found]}
 
     def measure(kernel: Kernel, seed: int) -> Json:
-        tv, pairs = soft_tvs(kernel, data, STEPS, _draws(scale), seed)
-        return {"tv": tv, "pair_tv": pairs}
+        found = samples_of(kernel, data, STEPS, _draws(scale), seed)
+        kind = f"{data.vocabulary}-{data.length}"
+        return {
+            "tv": [marginal_tv(y, data, data.vocabulary) for y in found],
+            "pair_tv": [pair_tv(y, data, data.vocabulary) for y in found],
+            "samples": {
+                f"soft-{kind}-{k}.txt.gz": _written(y) for k, y in zip(STEPS, found, strict=True)
+            },
+        }
 
     return Cell(f"{name}, soft", problem, recipe, watch, measure, then)
 
 
-def soft_tvs(
+def samples_of(
     kernel: Kernel, data: Law, steps: Sequence[int], draws: int, seed: int
-) -> tuple[list[float], list[float]]:
-    """Marginal and adjacent-pair TV of samples at each number of steps."""
-    device = kernel.home.device
-    g = torch.Generator(device).manual_seed(seed)
+) -> list[State]:
+    """Samples at each number of steps."""
+    g = torch.Generator(kernel.home.device).manual_seed(seed)
     source = Soft(data).source
-    samples = [
+    return [
         KernelSampler.steps(kernel, k).sample(source((draws, data.length), g), g) for k in steps
     ]
-    return (
-        [marginal_tv(y, data, data.vocabulary) for y in samples],
-        [pair_tv(y, data, data.vocabulary) for y in samples],
-    )
+
+
+def _written(y: State) -> list[str]:
+    """A line a sequence, a hexadecimal digit a symbol."""
+    return ["".join(f"{symbol:x}" for symbol in row) for row in y.tolist()]

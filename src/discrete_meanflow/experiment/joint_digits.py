@@ -88,7 +88,7 @@ class JointDigits(RealData):
         facts["held out"]["confident"] = self.score(train)["confident"]
         return facts
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         scores, real = facts["scores"], facts["held out"]
         one = scores["soft"]["1"]
         soft, hard = (at_steps(scores, k, "confident") for k in ("soft", "factorised"))

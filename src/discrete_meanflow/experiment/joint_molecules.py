@@ -78,7 +78,7 @@ class JointMolecules(RealData):
             "shown": samples[:40],
         }
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]
         one, many = scores["soft"]["1"], scores["soft"]["64"]
         valid, hard = (at_steps(scores, kind, "valid") for kind in ("soft", "factorised"))
@@ -113,17 +113,4 @@ class JointMolecules(RealData):
                 ", ".join(f"{key} {value:.3f}" for key, value in counts.items()),
                 max(counts.values()) <= COUNTS,
             ),
-            self._pace(cells["soft"]["measurements"]),
         ]
-
-    def _pace(self, measured: list[Json]) -> Claim:
-        one, cost = measured[0], max(m["flops_over_diagonal"] for m in measured)
-        limit = one.get("samples_per_second_at_peak")
-        at_peak = f", of {limit:,.0f} that the device's peak would allow" if limit else ""
-        return self._claim(
-            "pace",
-            "one step costs at most 1.1x the operations of a look at the diagonal; samples a "
-            f"second: {one['samples_per_second']:,.0f}{at_peak}",
-            f"{cost:.2f}x",
-            cost <= 1.1,
-        )

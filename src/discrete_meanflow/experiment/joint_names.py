@@ -69,7 +69,7 @@ class JointNames(RealData):
         """TV between the laws of a letter and the next, or the end, wherever they stand."""
         return gram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]
 
         def steps(key: str) -> str:

@@ -52,6 +52,7 @@ class JointNltcs(RealData):
             "tv_test": total_variation(law, test).item(),
             "tv_train": total_variation(law, train).item(),
             "tv_test_as_many": total_variation(as_many, test).item(),
+            "copies": self._known(law),
         }
 
     def facts(self, scale: Scale) -> Json:
@@ -64,7 +65,12 @@ class JointNltcs(RealData):
             **self.records.describe(),
             "train to test": total_variation(train, test).item(),
             "product of marginals to test": total_variation(product, test).item(),
+            "test rows that are training rows": self._known(test),
         }
+
+    def _known(self, law: Tensor) -> float:
+        """How much of a law is on rows of the training set."""
+        return law[self._law_of(self.records.train) > 0].sum().item()
 
     def _rows(self, samples: list[str]) -> Tensor:
         digits = numpy.frombuffer("".join(samples).encode(), dtype=numpy.uint8) - ord("0")
@@ -73,7 +79,7 @@ class JointNltcs(RealData):
     def _law_of(self, rows: Tensor) -> Tensor:
         return frequencies(numbered(rows, len(BITS)), len(BITS) ** rows.shape[1])
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]
         soft, hard = (at_steps(scores, kind, "tv_test") for kind in ("soft", "factorised"))
         as_many = at_steps(scores, "soft", "tv_test_as_many")
@@ -99,5 +105,12 @@ class JointNltcs(RealData):
                 f"{in_words(as_many)}",
                 f"{as_many[-1] / facts['train to test']:.2f}x",
                 as_many[-1] <= 1.3 * facts["train to test"],
+            ),
+            self._claim(
+                "copies",
+                "no more one-step samples are training rows than test rows are, "
+                f"{facts['test rows that are training rows']:.3f}, by 0.05 or more",
+                scores["soft"]["1"]["copies"],
+                scores["soft"]["1"]["copies"] < facts["test rows that are training rows"] + 0.05,
             ),
         ]

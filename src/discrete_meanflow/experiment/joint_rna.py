@@ -57,7 +57,7 @@ class JointRna(RealData):
         train, held_out = connected(self.records.train), connected(self.records.held_out)
         return {**super().facts(scale), "train to held out": correlation(train, held_out)}
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         soft, hard = (at_steps(facts["scores"], k, "correlation") for k in ("soft", "factorised"))
         return [
             self._claim(

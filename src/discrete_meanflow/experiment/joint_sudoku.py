@@ -88,7 +88,7 @@ class JointSudoku(RealData):
             "shown": samples[:4],
         }
 
-    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+    def verdicts(self, facts: Json) -> list[Claim]:
         soft, hard = (at_steps(facts["scores"], k, "valid") for k in ("soft", "factorised"))
         copied = at_steps(facts["scores"], "soft", "copies")
         text = f"at 1 2 4 8 16 64 steps {in_words(soft)}; factorised {in_words(hard)}"

@@ -29,7 +29,10 @@ from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
 KINDS = ("soft", "factorised")
-PEAK = {"NVIDIA H200": 989e12}  # FLOP/s of the data sheet, bfloat16, dense
+PEAK = {  # FLOP/s of the data sheet, dense
+    ("NVIDIA H200", "bfloat16"): 989e12,
+    ("NVIDIA H200", "float32"): 67e12,
+}
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,25 @@ class RealData(Experiment):
         """Samples as lines, raw."""
         return self.records.alphabet.decode(tokens)
 
+    @abstractmethod
+    def verdicts(self, facts: Json) -> list[Claim]:
+        """What is claimed of the samples."""
+
+    def claims(self, facts: Json, cells: Json) -> list[Claim]:
+        return [*self.verdicts(facts), self._pace(cells["soft"]["measurements"])]
+
+    def _pace(self, measured: list[Json]) -> Claim:
+        one, cost = measured[0], max(m["flops_over_diagonal"] for m in measured)
+        limit = one.get("samples_per_second_at_peak")
+        at_peak = f", of {limit:,.0f} that the device's peak would allow" if limit else ""
+        return self._claim(
+            "pace",
+            "one step costs at most 1.1x the operations of a look at the diagonal; samples a "
+            f"second: {one['samples_per_second']:,.0f}{at_peak}",
+            f"{cost:.2f}x",
+            cost <= 1.1,
+        )
+
     def file(self, name: str) -> Path:
         """A file of the folder that the data are read from."""
         if self.data is None:
@@ -206,11 +228,12 @@ def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
     started = time.perf_counter()
     generate(kernel, process, 1, draws, 0)
     seconds = time.perf_counter() - started
-    flops, bf16 = step.get_total_flops(), torch.is_autocast_enabled(kernel.home.device.type)
-    name = torch.cuda.get_device_name() if kernel.home.device.type == "cuda" else "CPU"
-    limit = {"samples_per_second_at_peak": PEAK[name] / flops} if bf16 and name in PEAK else {}
+    flops, where = step.get_total_flops(), kernel.home.device.type
+    precision = "bfloat16" if torch.is_autocast_enabled(where) else "float32"
+    peak = PEAK.get((torch.cuda.get_device_name() if where == "cuda" else "CPU", precision))
+    limit = {} if peak is None else {"samples_per_second_at_peak": peak / flops}
     return {
-        "precision": "bfloat16" if bf16 else "float32",
+        "precision": precision,
         "flops_per_sample": flops,
         "flops_over_diagonal": flops / look.get_total_flops(),
         "samples_per_second": draws / seconds,

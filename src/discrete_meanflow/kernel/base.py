@@ -1,4 +1,6 @@
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -6,6 +8,9 @@ from torch import Tensor, nn
 from discrete_meanflow.ctmc.transition import as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times
+
+if TYPE_CHECKING:
+    from discrete_meanflow.process import SequenceProcess
 
 
 class Kernel(nn.Module, ABC):
@@ -19,6 +24,17 @@ class Kernel(nn.Module, ABC):
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
+
+    @staticmethod
+    def from_denoiser(
+        denoiser: Callable[[State, Times], Tensor],
+        process: "SequenceProcess",
+        home: Tensor | None = None,
+    ) -> "Kernel":
+        """``(state, time) -> logits`` of x1, trained elsewhere, as a kernel on the process."""
+        from discrete_meanflow.kernel.denoiser import from_denoiser  # which knows all kernels
+
+        return from_denoiser(denoiser, process, home)
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
         """One forward pass: shape ``(*batch, n)``, in the precision of the times.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.kernel.boundary import BoundaryKernel
@@ -25,22 +26,30 @@ def kernel_on(process: SequenceProcess, network: nn.Module) -> DestinationKernel
 
 
 def from_denoiser(
-    denoiser: Callable[[State, Times], Tensor], process: SequenceProcess
+    denoiser: Callable[[State, Times], Tensor],
+    process: SequenceProcess,
+    home: Tensor | None = None,
 ) -> DestinationKernel:
     """A denoiser ``(state, time) -> logits`` of x1 as a kernel: exact on the diagonal t = r.
 
     Over many short steps it samples as the denoiser did; it is the teacher that a one-step
-    kernel is distilled from.
+    kernel is distilled from. A module computes where its parameters are; of a plain function a
+    tensor ``home`` tells device and precision, by default the CPU and float32.
     """
-    return kernel_on(process, Denoiser(denoiser))
+    return kernel_on(process, Denoiser(denoiser, home))
 
 
 class Denoiser(nn.Module):
     """``(x, r, t) -> denoiser(x, r)``."""
 
-    def __init__(self, denoiser: Callable[[State, Times], Tensor]) -> None:
+    def __init__(
+        self, denoiser: Callable[[State, Times], Tensor], home: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.denoiser = denoiser  # a module among the parts, if it is one
+        if not isinstance(denoiser, nn.Module):
+            empty = torch.empty(0) if home is None else home.new_empty(0)
+            self.register_buffer("at_home", empty, persistent=False)
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
         return self.denoiser(x, r)

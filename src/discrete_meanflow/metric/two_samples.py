@@ -75,9 +75,14 @@ def copies(x: State, train: State) -> float:
     return float(numpy.mean([row.tobytes() in known for row in x.to(torch.int32).numpy()]))
 
 
+def neighbours_among(x: State, train: State) -> int:
+    """How many training records are compared with each of x: as many as the time allows."""
+    return min(len(train), max(1, min(MOST_NEIGHBOURS, COMPARED // (x.shape[1] * len(x)))))
+
+
 def nearest(x: State, train: State, seed: int = 0) -> float:
     """Mean share of positions in which a record differs from the nearest training record."""
-    most = max(1, min(MOST_NEIGHBOURS, COMPARED // (x.shape[1] * len(x))))
+    most = neighbours_among(x, train)
     if len(train) > most:
         picked = numpy.random.default_rng(seed).choice(len(train), most, replace=False)
         train = train[torch.from_numpy(picked)]

@@ -46,12 +46,16 @@ def evaluate(
     judge = Judge(model, train, reference, reader)
     scores = {"held out": judge(fresh)}
     for k in steps:
-        samples = torch.cat(list(model.tokens(count, k, seed)))
+        samples = torch.cat(list(model.tokens(count, k, seed=seed)))
         scores[f"{k} step{'s' * (k > 1)}"] = judge(samples)
     return {
         "records": count,
         "seed": seed,
         "reading": reading,
+        "sought among": {
+            "copies": min(len(train), two_samples.MOST_KNOWN),
+            "nearest": two_samples.neighbours_among(fresh, train),
+        },
         "environment": run.environment(),
         "scores": scores,
     }

@@ -1,12 +1,15 @@
 """The generator as one ONNX graph: noise and what is known in, probabilities out."""
 
+import copy
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import replacing
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.model import OneStepModel
 from discrete_meanflow.simplex import delta
@@ -40,7 +43,8 @@ def export(model: OneStepModel, path: Path) -> float:
     except ImportError:
         raise InputError(NEEDED) from None
     codec = model.config.codec
-    step = Step(model.kernel.cpu().float(), codec.vocabulary).eval()
+    # A copy: the caller's kernel stays where it is, and as it is.
+    step = Step(copy.deepcopy(model.kernel).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
     with warnings.catch_warnings():
@@ -55,20 +59,23 @@ def export(model: OneStepModel, path: Path) -> float:
             verbose=False,
         )
     assert program is not None
-    try:
-        program.save(str(path))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    given = _example(codec.vocabulary, codec.length, 5)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    with replacing(path) as partial:
+        program.save(str(partial))
+        session = onnxruntime.InferenceSession(str(partial), providers=["CPUExecutionProvider"])
+        difference = _difference(session, step, _example(codec.vocabulary, codec.length, 5))
+        if not difference < CLOSE:
+            raise InputError(
+                f"the graph differs from PyTorch by {difference:.2g}; {path} is not written"
+            )
+    return difference
+
+
+@torch.no_grad()
+def _difference(session: Any, step: Step, given: tuple[Tensor, Tensor, Tensor]) -> float:
     names = [each.name for each in session.get_inputs()]
     feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
     found = torch.from_numpy(session.run(None, feed)[0])
-    with torch.no_grad():
-        difference = (found - step(*given)).abs().max().item()
-    if not difference < CLOSE:
-        raise InputError(f"the graph differs from PyTorch by {difference:.2g}; {path} is no good")
-    return difference
+    return (found - step(*given)).abs().max().item()
 
 
 def _example(vocabulary: int, length: int, n: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import platform
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ from discrete_meanflow.types import State
 Json = dict[str, Any]
 FORMAT = "discrete-meanflow run 1"
 TRAIN, HELD_OUT = "train", "held_out"
+BOARD = "tensorboard"
+OWN = (".json", ".jsonl", ".safetensors", ".png")
+STORED = (torch.uint8, torch.int32)  # tokens, where 256 suffice and where not
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,14 @@ class Config:
             raise InputError("not a run of this version")
         kind = KINDS[str(words["kind"])]()
         try:
-            plan, codec = Plan.made_from(words["plan"]), words["codec"]
-            if "classes" in codec:
-                return cls(kind, Classed.made_from(codec, kind.codec), plan)
-            return cls(kind, kind.codec.made_from(codec), plan)
+            plan, said = Plan.made_from(words["plan"]), words["codec"]
+            codec: Codec = (
+                Classed.made_from(said, kind.codec)
+                if "classes" in said
+                else kind.codec.made_from(said)
+            )
+            plan.check_size(codec)
+            return cls(kind, codec, plan)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"config.json is damaged: {error}") from None
 
@@ -81,6 +89,16 @@ def create(folder: Path, config: Config, card: Json, train: State, held_out: Sta
     write_json(folder / "data.json", card)
     write_json(folder / "environment.json", environment())
     write_json(folder / "config.json", config.describe())  # last: with it, the run is whole
+
+
+def copy(folder: Path, to: Path) -> None:
+    """The files of a run, and no others: a link could lead anywhere."""
+    to.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.suffix in OWN and path.is_file() and not path.is_symlink():
+            shutil.copy2(path, to / path.name)
+    if (folder / BOARD).is_dir() and not (folder / BOARD).is_symlink():
+        shutil.copytree(folder / BOARD, to / BOARD, symlinks=True)
 
 
 def read_config(folder: Path) -> Config:
@@ -102,7 +120,7 @@ def write_json(path: Path, content: Json) -> None:
 
 
 def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
-    small = torch.uint8 if vocabulary <= 256 else torch.int32
+    small = STORED[vocabulary > 256]
     # Not as bytes in memory: tokens may be many, and save_file reads as it writes.
     try:
         with replacing(path) as partial:
@@ -115,8 +133,10 @@ def read_tokens(folder: Path, name: str, codec: Codec) -> State:
     """Tokens of a run, checked against its codec. The file is mapped, not read."""
     path = folder / f"{name}.safetensors"
     tokens = _read(path, {"tokens"})["tokens"]
-    if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.is_floating_point():
-        raise InputError(f"{path}: tokens of shape {tuple(tokens.shape)} do not fit the codec")
+    if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.dtype not in STORED:
+        raise InputError(
+            f"{path}: {tokens.dtype} of shape {tuple(tokens.shape)} are no tokens of this codec"
+        )
     if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < codec.vocabulary:
         raise InputError(f"{path}: tokens outside 0 .. {codec.vocabulary - 1}")
     return tokens

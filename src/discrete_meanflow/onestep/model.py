@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.process import Soft
-from discrete_meanflow.sampler import KernelSampler, lot_size, temperature, top_p
+from discrete_meanflow.sampler import KernelSampler, adjust, lot_size
 from discrete_meanflow.training import Processes
 from discrete_meanflow.types import State
 
@@ -49,19 +50,36 @@ class OneStepModel:
     ) -> "OneStepModel":
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
-        ``out`` is the run folder, a temporary one by default; ``labels`` are the classes of the
-        records; ``watch`` hears of each block.
+        ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
+        classes of the records; ``watch`` hears of each block.
         """
         kind, dataset = dataset_of(records)
         if labels is not None:
             dataset = classed(dataset, labels)
-        folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="dmf-")) / "run"
         where = find_device(device)
+        passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
+        folder = passing / "run" if passing is not None else Path(out or "")
         prepare(
             folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
             seed=seed, held_out=held_out,
         )  # fmt: skip
-        train(folder, Processes(device=where), watch)
+        model = cls.resume(folder, device, watch)
+        if passing is not None:
+            weakref.finalize(model, shutil.rmtree, passing, ignore_errors=True)
+        return model
+
+    @classmethod
+    def resume(
+        cls,
+        folder: str | Path,
+        device: str = "auto",
+        watch: Callable[[News], None] = lambda news: None,
+    ) -> "OneStepModel":
+        """Go on with a run that was stopped, to its end."""
+        try:
+            train(Path(folder), Processes(device=find_device(device)), watch)
+        except Interrupted:
+            raise Interrupted(f"OneStepModel.resume({str(folder)!r})") from None
         return cls.load(folder, device)
 
     @classmethod
@@ -75,7 +93,7 @@ class OneStepModel:
         """Copy the run folder to where it is to be kept."""
         if Path(folder).exists():
             raise InputError(f"{folder} is there already; choose another name")
-        shutil.copytree(self.folder, folder)
+        run.copy(self.folder, Path(folder))
 
     def sample(
         self,
@@ -94,34 +112,38 @@ class OneStepModel:
         ``label`` is their class. ``guidance`` above 1 makes them truer to what is known, at the
         price of a second forward pass.
         """
-        lots = list(self.tokens(n, steps, seed, clamp, temperature, top_p, label, guidance))
-        return self.config.codec.decode(torch.cat(lots))
+        lots = self.tokens(
+            n, steps, seed=seed, clamp=clamp, label=label, guidance=guidance,
+            temperature=temperature, top_p=top_p,
+        )  # fmt: skip
+        return self.config.codec.decode(torch.cat(list(lots)))
 
     def tokens(
         self,
         n: int,
         steps: int = 1,
+        *,
         seed: int | None = None,
         clamp: str | None = None,
-        heat: float | None = None,
-        nucleus: float | None = None,
         label: Any = None,
         guidance: float = 1.0,
+        temperature: float | None = None,
+        top_p: float | None = None,
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
         if n < 1:
             raise InputError(f"sample: at least 1 record, got {n}")
         if seed is not None and not 0 <= seed < 2**63:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
-        adjust = [] if heat is None else [temperature(heat)]
-        adjust += [] if nucleus is None else [top_p(nucleus)]
+        changes = [] if temperature is None else [adjust.temperature(temperature)]
+        changes += [] if top_p is None else [adjust.top_p(top_p)]
         if not abs(guidance) <= MOST_GUIDANCE:
             raise InputError(f"sample: guidance up to {MOST_GUIDANCE:g}, got {guidance:g}")
-        if guidance != 1 and clamp is None and label is None:
-            raise InputError("sample: guidance needs a clamp or a class to be guided by")
-        sampler = KernelSampler.steps(self.kernel, steps, adjust, guidance)
+        sampler = KernelSampler.steps(self.kernel, steps, changes, guidance)
         codec, device = self.config.codec, self.kernel.home.device
         tokens, held = codec.clamp(clamp, None if label is None else str(label))
+        if guidance != 1 and not bool(held.any()):
+            raise InputError("sample: guidance needs a clamp or a class to be guided by")
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(seed)

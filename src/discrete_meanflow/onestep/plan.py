@@ -26,11 +26,12 @@ MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or misch
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
 TRIED, MOST_COUPLES, COUPLE_BYTES = 2048, 1_000_000, 4 * 2**30
-STATE_BYTES = 2**28  # of the soft states that are drawn at once
+STATE_BYTES = 2**28  # of the soft states that are drawn at once, where a step allows it
+LARGEST_STEP = 2**36  # bytes
 MOST_STEPS, MOST_MINUTES = 10**9, 10**6
 LARGEST = {"batch": 2**20, "couples": MOST_COUPLES, "seed": 2**63 - 1, "matched": 2**12}
 MATCHED, MUON = 1024, 4.0  # with attention; over a flattened state they do not pay
-NEW = {"matched": 0, "muon": 0.0}  # of which a plan of before says nothing
+NEW = ("matched", "muon")  # of which a plan of before says nothing: their defaults stand
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
@@ -74,6 +75,13 @@ class Plan:
                 raise InputError(f"plan: {field.name} is {value}")
         if self.parameters > MOST or self.layers > MOST_LAYERS:
             raise InputError(f"plan: {self.parameters:.3g} parameters, at most {MOST:.0e}")
+
+    def check_size(self, codec: Codec) -> None:
+        """Refuse blocks of paths that no machine holds."""
+        record = 4 * (codec.vocabulary * codec.length + self.matched)
+        drawn = 2 * self.batch * self.block * record
+        if drawn > max(STATE_BYTES, LARGEST_STEP if self.block == 1 else 0):
+            raise InputError(f"plan: {self.block} steps of {self.batch} take {drawn:,} bytes")
 
     @property
     def parameters(self) -> float:
@@ -127,13 +135,14 @@ class Plan:
         )
 
     def describe(self) -> Json:
-        return {name: v for name, v in asdict(self).items() if NEW.get(name, ...) != v}
+        plain = {field.name: field.default for field in fields(self) if field.name in NEW}
+        return {name: v for name, v in asdict(self).items() if plain.get(name, ...) != v}
 
     @classmethod
     def made_from(cls, words: Json) -> "Plan":
         try:
-            said = {**NEW, **words}
-            return cls(**{field.name: said[field.name] for field in fields(cls)})
+            names = [f.name for f in fields(cls) if f.name in words or f.name not in NEW]
+            return cls(**{name: words[name] for name in names})
         except (KeyError, TypeError) as error:
             raise InputError(f"this is no plan of a training: {error}") from None
 

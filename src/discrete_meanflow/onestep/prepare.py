@@ -143,27 +143,39 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
         raise InputError("data: give records, not a file name; a file is for dmf train FILE")
     columns = getattr(records, "columns", None)
     if columns is not None:  # a frame: pandas has itertuples, polars has rows
-        rows = records.rows() if hasattr(records, "rows") else records.itertuples(index=False)
+        pandas = hasattr(records, "itertuples")
+        rows = records.itertuples(index=False) if pandas else records.rows()
         return _table(
             [str(name) for name in columns], [_cells(i, row) for i, row in enumerate(rows)]
         )
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; give a frame, or a list of rows")
-    if isinstance(records, torch.utils.data.IterableDataset):
-        records = list(records)
-    elif isinstance(records, torch.utils.data.Dataset):
-        records = [records[i] for i in range(len(records))]  # type: ignore[arg-type]
+    if isinstance(records, torch.utils.data.Dataset):
+        records = _without_labels(records)
     elif not isinstance(records, numpy.ndarray | torch.Tensor):
         records = list(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(isinstance(each, str) for each in records):
         return Lines(), Dataset(list(records), Strings.of(records))
-    if all(
-        isinstance(each, list | tuple) and each and isinstance(each[0], str) for each in records
-    ):
-        return _table([f"c{i + 1}" for i in range(len(records[0]))], [list(r) for r in records])
+    if all(_is_row(each) for each in records):
+        rows = [_cells(i, row) for i, row in enumerate(records)]
+        return _table([f"c{i + 1}" for i in range(len(rows[0]))], rows)
     return Array(), _array(records)
+
+
+def _without_labels(dataset: Any) -> list[Any]:
+    """The records of a PyTorch dataset, whose items may be pairs of a record and its label."""
+    many = isinstance(dataset, torch.utils.data.IterableDataset)
+    items = list(dataset) if many else [dataset[i] for i in range(len(dataset))]
+    return [each[0] if isinstance(each, tuple) else each for each in items]
+
+
+def _is_row(record: Any) -> bool:
+    """Cells of a table, of which some are words."""
+    if isinstance(record, numpy.ndarray):
+        return record.ndim == 1 and record.dtype.kind in "UO"
+    return isinstance(record, list | tuple) and any(isinstance(cell, str) for cell in record)
 
 
 def _cells(number: int, row: Sequence[Any]) -> list[str]:
@@ -182,9 +194,7 @@ def _table(names: list[str], rows: list[list[str]]) -> tuple[Kind, Dataset]:
 def _array(records: Any) -> Dataset:
     try:
         if not isinstance(records, numpy.ndarray | torch.Tensor):
-            records = [
-                numpy.asarray(each[0] if isinstance(each, tuple) else each) for each in records
-            ]
+            records = [numpy.asarray(each) for each in records]
         array = numpy.asarray(records)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"data: records must have one shape ({error})") from None

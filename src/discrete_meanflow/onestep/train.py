@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import remove_leftovers, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.signals import stop_signals
@@ -24,7 +25,7 @@ from discrete_meanflow.training import (
 )
 
 CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
-EXPLODED = 100.0  # times the first loss
+EXPLODED = 3.0  # times the first loss, or that of guessing
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> 
     codec, plan = config.codec, config.plan
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
     problem = plan.problem(codec, data)
+    if processes.first:
+        remove_leftovers(folder)
     with stop_signals() as stopped:
         stages = Stages(folder, config, processes, watch, stopped)
         kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
@@ -88,7 +91,7 @@ class Stages:
             first = history.setdefault("first loss", loss) if isinstance(history, dict) else None
             if not isinstance(first, float):
                 raise InputError(f"{saved} is damaged: its history is none; delete it")
-            if loss > EXPLODED * first:
+            if loss > EXPLODED * max(first, math.log(self.config.codec.vocabulary)):
                 raise InputError(
                     f"the loss went from {first:.3g} to {loss:.3g} at step {record.iteration}: "
                     f"training has come apart; {saved} is as it was before. Try a smaller --size"
@@ -119,14 +122,12 @@ class Log:
     def __init__(self, folder: Path, iteration: int) -> None:
         """Go on behind ``iteration``: lines of steps that were lost are dropped."""
         self.path = folder / "metrics.jsonl"
-        kept = [line for line in self._lines() if line["iteration"] <= iteration]
-        write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self.board = None
-        else:
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=iteration + 1)
+            kept = [line for line in self._lines() if line["iteration"] <= iteration]
+            write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            self.board = _board(folder / run.BOARD, iteration + 1)
+        except OSError as error:
+            raise InputError(f"cannot log to {folder}: {error}") from None
 
     def _lines(self) -> list[dict[str, Any]]:
         found = []
@@ -155,3 +156,12 @@ class Log:
         except OSError as error:
             where = f"{self.path.parent}: {error.strerror or error}"
             raise InputError(f"cannot write to {where}; what was saved before stays") from None
+
+
+def _board(folder: Path, step: int) -> Any:
+    """TensorBoard's writer, from ``step`` on; None where it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=step)

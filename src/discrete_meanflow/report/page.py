@@ -8,7 +8,7 @@ from typing import Any
 
 from discrete_meanflow.files import write_whole
 from discrete_meanflow.report.figures import figures, png
-from discrete_meanflow.report.table import grid, number
+from discrete_meanflow.report.table import grid, number, spent
 
 Json = dict[str, Any]
 YES, NO = "<td class=yes>yes</td>", "<td class=no>no</td>"
@@ -44,7 +44,7 @@ def _section(results: Json) -> str:
     made = (
         f"<p class=made><code>{html.escape(results['command'])}</code><br>{results['device']}, "
         f"torch {results['versions']['torch']}, seeds {', '.join(map(str, results['seeds']))}, "
-        f"{results['date']}, {results['wall_seconds']:.0f} s</p>"
+        f"{results['date']}, {spent(results)}</p>"
     )
     rows = "".join(
         f"<tr><td>{html.escape(claim['text'])}</td>"

@@ -140,7 +140,16 @@ def claims_markdown(results: Json) -> str:
     lines += [
         "",
         f"`{results['command']}`: {results['device']}, torch {results['versions']['torch']}, "
-        f"seeds {seeds}, {results['date']}, {results['wall_seconds']:.0f} s"
+        f"seeds {seeds}, {results['date']}, {spent(results)}"
         f"{_facts_device(results)}.",
     ]
     return "\n".join(lines)
+
+
+def spent(results: Json) -> str:
+    """Seconds of training, all cells added up; of a run that trains nothing, those that it took.
+
+    Cells run side by side, and may have been run apart.
+    """
+    training = results.get("training_seconds", 0)
+    return f"{training:.0f} s of training" if training else f"{results['wall_seconds']:.0f} s"

@@ -7,7 +7,7 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Logits
 
-COLDEST, HOTTEST = 1e-3, 1e3  # beyond, nothing changes but the rounding
+COLDEST, HOTTEST = 1e-3, 1e2  # beyond, nothing changes but the rounding
 Adjustment = Callable[[Logits], Logits]
 
 

@@ -16,8 +16,8 @@ from discrete_meanflow.training.trainer import Trainer
 FORMAT = "discrete-meanflow training state 1"
 
 
-def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
-    """Write all state of the loop, with the settings it belongs to and the history so far."""
+def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
+    """All state of the loop, with the settings it belongs to and the history so far."""
     note = {
         "format": FORMAT,
         "settings": settings,
@@ -26,7 +26,12 @@ def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -
         "history": history,
     }
     tensors = {name: tensor.contiguous() for name, tensor in _tensors(trainer).items()}
-    write_whole(path, serialise(tensors, {"note": json.dumps(note)}))
+    return serialise(tensors, {"note": json.dumps(note)})
+
+
+def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
+    """Write all state of the loop to a file, whole or not at all."""
+    write_whole(path, state(trainer, settings, history))
 
 
 def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
@@ -72,7 +77,10 @@ def iteration_in(path: Path) -> int:
     try:
         with safe_open(path, framework="pt") as file:
             return int(json.loads((file.metadata() or {})["note"])["iteration"])
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (
+        *(SafetensorError, OSError, ValueError, KeyError, TypeError),
+        *(OverflowError, RecursionError),
+    ):
         return 0
 
 

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from discrete_meanflow.objective import Objective, OnCouples
 from discrete_meanflow.process import Coupled, PathSample, Process, Soft
 from discrete_meanflow.times import TimeSampler
 
+NEW = ("average", "bf16", "compiled", "accumulate", "muon")  # in a recipe, since the first records
 GLOBAL_GENERATOR = threading.Lock()  # trainers in threads take turns with it
 
 
@@ -131,8 +132,7 @@ class Recipe:
     def describe(self) -> dict[str, Any]:
         words = asdict(self)
         # Records made before there was one say nothing of it.
-        before = {"average": 0.0, "bf16": False, "compiled": None, "accumulate": 1, "muon": 0.0}
-        for name, value in before.items():
-            if words[name] == value:
-                del words[name]
+        for field in fields(self):
+            if field.name in NEW and words[field.name] == field.default:
+                del words[field.name]
         return words

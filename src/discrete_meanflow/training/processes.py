@@ -67,11 +67,15 @@ class Processes:
 
     @contextmanager
     def first_before_others(self) -> Iterator[bool]:
-        """What is inside is done by the first process, while the others wait: True in the first."""
-        if self.count == 1:
-            yield True
-            return
+        """What is inside is done by the first process, while the others wait: True in the first.
+
+        Where the first fails, all stop; it alone says why.
+        """
+        failed = True
         try:
             yield self.first
+            failed = False
         finally:
-            torch.distributed.barrier()
+            failed = self.any(failed)
+        if failed:
+            raise SystemExit(2)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.errors import Interrupted
+from discrete_meanflow.files import write_whole
 from discrete_meanflow.training import checkpoint
 from discrete_meanflow.training.trainer import BlockRecord, Trainer
 
@@ -23,19 +24,25 @@ def train_session(
     """Train to the end, from the checkpoint ``saved`` if there is one; returns the history.
 
     ``on_block(record, history)`` may add to the history, which is saved along. When asked to
-    stop, all is saved first. Of several processes the first writes, and all stop together.
+    stop, all is saved first. A state is written once the block after it has gone well: what a
+    training that comes apart leaves behind is from before. Of several processes the first writes,
+    and all stop together.
     """
     processes = trainer.processes
     if saved.exists():
         history = checkpoint.load(saved, trainer, settings)
-    last = time.monotonic()
+    last, waiting = time.monotonic(), None
     for record in trainer.blocks():
         on_block(record, history)
+        if waiting is not None:
+            write_whole(saved, waiting)
+            last, waiting = time.monotonic(), None
         ended = record.iteration == trainer.recipe.iterations
         stop = processes.any(stopped())
-        if processes.first and (ended or stop or time.monotonic() - last > SAVE_EVERY):
-            checkpoint.save(saved, trainer, settings, history)
-            last = time.monotonic()
+        if processes.first and (ended or stop):
+            write_whole(saved, checkpoint.state(trainer, settings, history))
+        elif processes.first and time.monotonic() - last > SAVE_EVERY:
+            waiting = checkpoint.state(trainer, settings, history)
         if stop and not ended:
             raise Interrupted
     return history

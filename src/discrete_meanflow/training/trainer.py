@@ -224,7 +224,8 @@ class Trainer:
             step, member = bad[0].tolist()
             raise InputError(
                 f"the loss is {losses[step, member].item()} at step {self.iteration + step + 1} "
-                f"of seed {self.seeds[member]}: lower the learning rate or check the rates"
+                f"of seed {self.seeds[member]}: training has come apart; lower the learning rate, "
+                "or make the network smaller"
             )
 
 
