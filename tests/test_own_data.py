@@ -149,6 +149,14 @@ def test_what_is_clamped_stays(trained):
     assert all(row[:2] == ["blue", "y"] for row in rows)
     arrays = OneStepModel.load(trained / "array", "cpu").sample(20, clamp="?,2")
     assert bool((arrays[:, 0, 1] == 2).all())
+    alike = {"table": ("colour=blue", {"colour": "blue"}), "array": ("?,2", [None, 2])}
+    for kind, clamps in alike.items():
+        model = OneStepModel.load(trained / kind, "cpu")
+        assert len({str(model.sample(5, seed=0, clamp=clamp)) for clamp in clamps}) == 1
+    assert {len(name) for name in names.sample(20, clamp="a?_")} <= {1, 2}  # nothing behind
+    for n, steps, clamp in ((2.5, 1, None), (1, 1.5, None), (1, 1, {"a": 1})):
+        with pytest.raises(InputError):
+            names.sample(n, steps, clamp=clamp)
     escaped = Strings.of(["a?b\\", "??aa"])
     tokens, held = escaped.clamp("\\??\\\\")
     assert held.tolist() == [True, False, True, False]
@@ -606,7 +614,7 @@ def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
         (("--clamp", "zz"), "'z' at position 0 is not in the alphabet"),
         (("--clamp", "abcdefgh"), "8 positions, the sequences have 4"),
         (("--steps", "0"), "at least one step"),
-        (("-n", "0"), "at least 1 record"),
+        (("-n", "0"), "at least one record"),
         (("--temperature", "0"), "temperature: from 0.001"),
         (("--temperature", "inf"), "temperature: from 0.001"),
         (("--clamp", "a", "--guidance", "nan"), "guidance up to 100"),
@@ -661,7 +669,7 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
         (("sample", trained / "lines", "--class", "a"), "knows no classes"),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
-        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "--minutes: from 0"),
+        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes: more than 0"),
         (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
         (("evaluate", trained / "lines", "-n", 0), "at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),

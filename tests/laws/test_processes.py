@@ -45,19 +45,25 @@ def gap(a, b):
     return max((a[name] - b[name]).abs().max().item() for name in a)
 
 
-def launched(words):
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
+            "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]  # fmt: skip
+ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+              "--main_process_port", "0"]  # fmt: skip
+
+
+def launched(words, launcher=TORCHRUN):
     """The words as a program of two processes."""
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
-                "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]  # fmt: skip
     return subprocess.run([sys.executable, *launcher, *words], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", ["soft", "residual"])
-def test_two_processes_are_one(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "launcher"), [("soft", ACCELERATE), ("residual", TORCHRUN)], ids=["soft", "residual"]
+)
+def test_two_processes_are_one(name, launcher, tmp_path):
     """The ranks agree bit for bit, and both with one process that has the whole batch."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    done = launched([str(script), str(tmp_path), "tests", name])
+    done = launched([str(script), str(tmp_path), "tests", name], launcher)
     assert done.returncode == 0, done.stderr
     (losses, first), (others, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert losses == others

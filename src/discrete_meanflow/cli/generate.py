@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -64,6 +64,7 @@ class Train:
     def __call__(self) -> None:
         from rich.console import Console
 
+        from discrete_meanflow.onestep import folder as run
         from discrete_meanflow.onestep.model import find_device
         from discrete_meanflow.onestep.train import train
         from discrete_meanflow.training import Processes
@@ -76,12 +77,15 @@ class Train:
         with processes.first_before_others() as first:
             if first and self.resume is None:
                 self._prepare(folder, console, processes)
+        trained = run.is_trained(folder)
         try:
-            with _bar(console, folder) as show:
+            with _bar(console, folder) if not trained else nullcontext(_silent) as show:
                 train(folder, processes, show)
         except Interrupted:
             raise Interrupted(f"dmf train --resume {folder}") from None
-        text = f"trained: {folder}; now dmf sample {folder} -n 10"
+        text = (
+            f"{'was trained already' if trained else 'trained'}: {folder}; now dmf sample {folder}"
+        )
         console.print(text, highlight=False, markup=False)
 
     @property
@@ -135,9 +139,12 @@ class Train:
         )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
+        if many := _many_levels(card.get("columns", {}), card["records"]):
+            text = f"  note: {', '.join(many)} of many values; numbers can be cut, as by --bins 20"
+            console.print(text, highlight=False, markup=False)
         plan = read_config(folder).plan
         console.print(
-            f"  network: {count(plan.kernel(dataset.codec)) / 1e6:.1f}M parameters; "
+            f"  network: {count(plan.kernel(dataset.codec)):,} parameters; "
             f"{plan.iterations:,} steps of {plan.batch}, then {plan.second:,} with "
             f"{plan.couples:,} couples; on {processes.device}",
             highlight=False,
@@ -217,7 +224,9 @@ class Evaluate:
         found = evaluate(model, self.n, self.seed, self.steps, self.reading)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
-        table = Table(title=f"{self.run}: {found['records']} records each")
+        fewer = f", half of the held-out ones, {self.n} asked for"
+        title = f"{self.run}: {found['records']} records each"
+        table = Table(title=title + (fewer if found["records"] < self.n else ""))
         names = list(found["scores"]["held out"])
         for name in ("", *names):
             table.add_column(name, justify="right")
@@ -244,6 +253,15 @@ class Export:
 
         difference = export(OneStepModel.load(self.run, "cpu"), self.onnx)
         print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
+
+
+def _silent(news: "News") -> None:
+    """For what is trained already."""
+
+
+def _many_levels(columns: dict[str, int], records: int) -> list[str]:
+    """Columns that are numbers, or names of rows, rather than categories."""
+    return [name for name, levels in columns.items() if levels > max(100, records // 20)]
 
 
 def _short(value: Any) -> str:

@@ -60,7 +60,7 @@ class Classed(Codec):
     def decode(self, tokens: State) -> Any:
         return self.inner.decode(tokens[:, : self.inner.length])
 
-    def known(self, pattern: str) -> dict[int, int]:
+    def known(self, pattern: Any) -> dict[int, int]:
         return self.inner.known(pattern)
 
     def of_class(self, name: str) -> dict[int, int]:

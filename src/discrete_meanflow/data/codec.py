@@ -3,7 +3,7 @@
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Codec(ABC):
         """Records, raw: nothing is mended."""
 
     @abstractmethod
-    def known(self, pattern: str) -> dict[int, int]:
+    def known(self, pattern: Any) -> dict[int, int]:
         """What a pattern says: tokens by position."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Codec(ABC):
     def made_from(cls, words: Json) -> "Codec":
         """The codec that described itself so."""
 
-    def clamp(self, pattern: str | None, label: str | None = None) -> tuple[State, Tensor]:
+    def clamp(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:
         """Tokens, and whether a pattern or class gives each of them: both ``(length,)``."""
         tokens = torch.zeros(self.length, dtype=torch.long)
         held = torch.zeros(self.length, dtype=torch.bool)
@@ -119,9 +119,12 @@ class Strings(Codec):
     def decode(self, tokens: State) -> list[str]:
         return self.alphabet.decode(tokens)
 
-    def known(self, pattern: str) -> dict[int, int]:
-        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself."""
-        wanted = _unescaped(pattern)
+    def known(self, pattern: Any) -> dict[int, int]:
+        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself.
+
+        Behind a pad, which ends a string, there are pads.
+        """
+        wanted = _unescaped(in_text(pattern))
         if len(wanted) > self.size:
             raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
         for place, symbol in enumerate(wanted):
@@ -130,10 +133,12 @@ class Strings(Codec):
                     f"clamp: '{symbol}' at position {place} is not in the alphabet "
                     f"{self.alphabet.symbols}"
                 )
-        given = [symbol for symbol in wanted if symbol is not None]
-        ended = given.index(self.alphabet.pad) if self.alphabet.pad in given else len(given)
-        if any(symbol != self.alphabet.pad for symbol in given[ended:]):
-            raise InputError(f"clamp: '{pattern}' has text behind its end, '{self.alphabet.pad}'")
+        pad = self.alphabet.pad
+        if pad is not None and pad in wanted:
+            end = wanted.index(pad)
+            if any(symbol not in (pad, None) for symbol in wanted[end:]):
+                raise InputError(f"clamp: '{pattern}' has text behind its end, '{pad}'")
+            wanted[end:] = [pad] * (self.size - end)
         return {i: self.alphabet.symbols.index(s) for i, s in enumerate(wanted) if s is not None}
 
     def describe(self) -> Json:
@@ -206,15 +211,14 @@ class Columns(Codec):
             [each[i] for each, i in zip(self.levels, row, strict=True)] for row in tokens.tolist()
         ]
 
-    def known(self, pattern: str) -> dict[int, int]:
+    def known(self, pattern: Any) -> dict[int, int]:
         """``colour=red,odour=n``: columns by name, the others are unknown.
 
-        ``\\,`` is a comma, ``\\=`` an equals sign in a name, ``\\\\`` a backslash.
+        ``\\,`` is a comma, ``\\=`` an equals sign in a name, ``\\\\`` a backslash. Or a dict.
         """
         found: dict[int, int] = {}
-        for part in filter(None, _parted(pattern, ",")):
-            name, *level = (re.sub(r"\\(.)", r"\1", side) for side in _parted(part, "=", 1))
-            for place, token in self._known(name, "".join(level)).items():
+        for name, level in pattern.items() if isinstance(pattern, Mapping) else _equations(pattern):
+            for place, token in self._known(str(name), str(level)).items():
                 if found.setdefault(place, token) != token:
                     raise InputError(f"clamp: column {name} is given twice, with different levels")
         return found
@@ -290,9 +294,14 @@ class Arrays(Codec):
     def decode(self, tokens: State) -> numpy.ndarray:
         return tokens.reshape(-1, *self.shape).numpy()
 
-    def known(self, pattern: str) -> dict[int, int]:
-        """``0,?,3``: numbers in the order of the flattened array, ``?`` and the rest unknown."""
-        cells = [cell.strip() for cell in pattern.split(",")] if pattern else []
+    def known(self, pattern: Any) -> dict[int, int]:
+        """``0,?,3``: numbers in the order of the flattened array, ``?`` and the rest unknown.
+
+        Or a list, with None for what is unknown.
+        """
+        if isinstance(pattern, list | tuple):
+            pattern = ",".join(UNKNOWN if cell is None else str(cell) for cell in pattern)
+        cells = [cell.strip() for cell in in_text(pattern).split(",")] if pattern else []
         if len(cells) > self.length:
             raise InputError(f"clamp: {len(cells)} positions, the arrays have {self.length}")
         for place, cell in enumerate(cells):
@@ -308,6 +317,20 @@ class Arrays(Codec):
     @classmethod
     def made_from(cls, words: Json) -> "Arrays":
         return cls(tuple(map(int, words["shape"])), int(words["symbols"]))
+
+
+def in_text(pattern: Any) -> str:
+    """A pattern that must be one of letters."""
+    if not isinstance(pattern, str):
+        raise InputError(f"clamp: what is known is told in words, as 'ma??', got {pattern!r}")
+    return pattern
+
+
+def _equations(pattern: Any) -> Iterator[tuple[str, str]]:
+    """``a=b,c=d`` as pairs."""
+    for part in filter(None, _parted(in_text(pattern), ",")):
+        name, *level = (re.sub(r"\\(.)", r"\1", side) for side in _parted(part, "=", 1))
+        yield name, "".join(level)
 
 
 def _unescaped(pattern: str) -> list[str | None]:

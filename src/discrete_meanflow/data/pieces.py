@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from discrete_meanflow.data import read
-from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -73,9 +73,11 @@ class Pieces(Codec):
         kept = [row[:end] for row, end in zip(rows, until, strict=True)]
         return list(self.reader.decode_batch(kept))
 
-    def known(self, pattern: str) -> dict[int, int]:
+    def known(self, pattern: Any) -> dict[int, int]:
         """A pattern is a beginning: what follows is unknown, an end that a tokenizer adds, too."""
-        ids, bare = (self.reader.encode(pattern, add_special_tokens=s).ids for s in (True, False))
+        ids, bare = (
+            self.reader.encode(in_text(pattern), add_special_tokens=s).ids for s in (True, False)
+        )
         begins = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
         ids = ids[: begins + len(bare)]
         if len(ids) > self.size:

@@ -217,6 +217,7 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
             raise
         except DAMAGED as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
+            why = "it holds no array of numbers" if "pickle" in why else why
             raise InputError(f"cannot read {path}: {why}") from None
         except MemoryError:
             raise InputError(f"{path}: says that it holds more than fits into memory") from None

@@ -1,6 +1,7 @@
 """The generator as one ONNX graph: noise and what is known in, probabilities out."""
 
 import copy
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ def export(model: OneStepModel, path: Path) -> float:
             verbose=False,
         )
     assert program is not None
+    words = {"kind": model.config.kind.name, **codec.describe()}
+    program.model.metadata_props["codec"] = json.dumps(words, ensure_ascii=False)
     with replacing(path) as partial:
         program.save(str(partial))
         session = onnxruntime.InferenceSession(str(partial), providers=["CPUExecutionProvider"])

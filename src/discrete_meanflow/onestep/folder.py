@@ -105,7 +105,15 @@ def read_config(folder: Path) -> Config:
     return Config.made_from(read_json(folder / "config.json"))
 
 
+def is_trained(folder: Path) -> bool:
+    """Whether a run, which must be one, has come to its end."""
+    read_config(folder)
+    return (folder / "weights.safetensors").exists()
+
+
 def read_json(path: Path) -> Json:
+    if not path.is_file():
+        raise InputError(f"{path.parent} is no run folder: it has no {path.name}")
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -125,6 +133,7 @@ def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
     try:
         with replacing(path) as partial:
             save_file({"tokens": tokens.to(small).contiguous()}, partial)
+            partial.chmod(0o644)  # save_file lets nobody else read
     except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None
 

@@ -95,19 +95,32 @@ class OneStepModel:
             raise InputError(f"{folder} is there already; choose another name")
         run.copy(self.folder, Path(folder))
 
+    def evaluate(self, n: int = 2000, seed: int = 0, reading: int = 0) -> dict[str, Any]:
+        """Scores at 1, 2, 4, 8 and 16 steps, beside those of held-out records."""
+        from discrete_meanflow.onestep.evaluate import evaluate  # which judges models
+
+        return evaluate(self, n, seed, reading=reading)
+
+    def export(self, path: str | Path) -> float:
+        """Write one ONNX graph, noise in, probabilities out; its largest difference from here."""
+        from discrete_meanflow.onestep.export import export  # which takes models apart
+
+        return export(self, Path(path))
+
     def sample(
         self,
         n: int,
         steps: int = 1,
         *,
         seed: int | None = None,
-        clamp: str | None = None,
+        clamp: Any = None,
         label: Any = None,
         guidance: float = 1.0,
         temperature: float | None = None,
         top_p: float | None = None,
     ) -> Any:
-        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them.
+        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them:
+        ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
 
         ``label`` is their class. ``guidance`` above 1 makes them truer to what is known, at the
         price of a second forward pass.
@@ -124,15 +137,16 @@ class OneStepModel:
         steps: int = 1,
         *,
         seed: int | None = None,
-        clamp: str | None = None,
+        clamp: Any = None,
         label: Any = None,
         guidance: float = 1.0,
         temperature: float | None = None,
         top_p: float | None = None,
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
-        if n < 1:
-            raise InputError(f"sample: at least 1 record, got {n}")
+        for what, count in (("record", n), ("step", steps)):
+            if not isinstance(count, int) or count < 1:
+                raise InputError(f"sample: at least one {what}, a whole number, got {count!r}")
         if seed is not None and not 0 <= seed < 2**63:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         changes = [] if temperature is None else [adjust.temperature(temperature)]

@@ -213,7 +213,7 @@ def fitted(
     Of several processes each works on its share of a batch, and that is what is timed.
     """
     if not 0 < minutes < MOST_MINUTES:
-        raise InputError(f"--minutes: from 0 to {MOST_MINUTES:,}, got {minutes:g}")
+        raise InputError(f"minutes: more than 0, less than {MOST_MINUTES:,}, got {minutes:g}")
     started = time.monotonic()
     compiled = minutes >= WORTH_COMPILING
     # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.

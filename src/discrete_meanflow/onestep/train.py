@@ -42,7 +42,7 @@ class News:
 
 def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> None:
     """Both stages to the end, then write the weights. A trained run is left as it is."""
-    if (folder / "weights.safetensors").exists():
+    if run.is_trained(folder):
         return
     config = run.read_config(folder)
     codec, plan = config.codec, config.plan
