@@ -103,7 +103,10 @@ _HOMES = {
         "hybrid",
         "time_left",
     ),
-    "sampler": ("KernelSampler", "OrderedSampler", "temperature", "top_p", "without"),
+    "sampler": (
+        *("FlowSampler", "KernelSampler", "OrderedSampler"),
+        *("temperature", "top_p", "without"),
+    ),
     "metric": (
         "composition_defect",
         "kernel_error",

@@ -81,12 +81,12 @@ class KernelSampler:
         check_start(self.kernel, x)
         self._check_clamps(x, clamped, free)
         for r, t in zip(self.grid, self.grid[1:], strict=False):
-            times = [self._times(x, s, clamped) for s in (r, t)]
+            times = [times_at(self.kernel, x, s, clamped) for s in (r, t)]
             logits = self.kernel(x, *times)
             if self.guidance != 1 and free is not None and clamped is not None:
                 # What is not clamped is common to both; the rest goes its own way.
                 free = torch.where(clamped[..., None] if soft(x) else clamped, free, x)
-                anywhere = [self._times(x, s, None) for s in (r, t)]
+                anywhere = [times_at(self.kernel, x, s, None) for s in (r, t)]
                 loose = self.kernel(free, *anywhere)
                 free = self.kernel.transport(free, loose, anywhere[0], anywhere[1], g)
                 logits = loose + self.guidance * (logits - loose)
@@ -94,12 +94,6 @@ class KernelSampler:
                 logits = change(logits)
             x = self.kernel.transport(x, logits, times[0], times[1], g)
             yield x
-
-    def _times(self, x: State, time: float, clamped: Tensor | None) -> Tensor:
-        """The time of each position: 1 where it is clamped. Soft ones share it if none is."""
-        shape = (*x.shape[:-2], 1) if soft(x) and clamped is None else positions(x)
-        times = torch.full(shape, time, dtype=self.kernel.home.dtype, device=x.device)
-        return times if clamped is None else times.masked_fill(clamped, 1)
 
     def _check_clamps(self, x: State, clamped: Tensor | None, free: State | None) -> None:
         if self.guidance != 1 and (free is None or clamped is None):
@@ -109,6 +103,13 @@ class KernelSampler:
                 f"sampler: clamped must be bool of shape {tuple(positions(x))}, got "
                 f"{clamped.dtype} of shape {tuple(clamped.shape)}"
             )
+
+
+def times_at(kernel: Kernel, x: State, time: float, clamped: Tensor | None) -> Tensor:
+    """The time of each position: 1 where it is clamped. Soft ones share it if none is."""
+    shape = (*x.shape[:-2], 1) if soft(x) and clamped is None else positions(x)
+    times = torch.full(shape, time, dtype=kernel.home.dtype, device=x.device)
+    return times if clamped is None else times.masked_fill(clamped, 1)
 
 
 def soft(x: State) -> bool:

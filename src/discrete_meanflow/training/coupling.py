@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import SingleTime
 from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
-from discrete_meanflow.sampler import KernelSampler, lot_size
+from discrete_meanflow.sampler import FlowSampler, lot_size
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
 from discrete_meanflow.types import Point, State
@@ -25,7 +26,7 @@ MANY_LOOKS = 300  # at large lots; compiling takes as long as a hundred or so
 
 @dataclass(frozen=True)
 class Coupling:
-    """``count`` draws of noise, each carried to its end in ``steps`` by the kernel so far.
+    """``count`` draws of noise, each carried to its end in ``steps`` of the kernel's flow so far.
 
     A share ``whole`` of the couples are noise and its end, which is all that one step needs. The
     others are two states on the way, and make steps of any length agree with it.
@@ -113,19 +114,20 @@ class Coupling:
 
         The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 it is the end, and the end a symbol.
         """
-        sampler = KernelSampler.steps(kernel, self.steps)
+        flow = FlowSampler(kernel, self.steps)
         if self.whole == 1:
-            ends, pairs = sampler.sample(start, g, clamped), start.new_tensor([[0.0, 1.0]])
-            return start.half(), ends, pairs.expand(len(ends), 2)
+            end, pairs = deque(flow.way(start, clamped), maxlen=1)[0], [[0.0, 1.0]]
+            times = start.new_tensor(pairs).expand(len(start), 2)
+            return start.half(), kernel.decode(end), times
         chance = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
         first, last = chance[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # of the grid
         whole = chance[:, 0] < self.whole
         first, last = first.masked_fill(whole, 0), last.masked_fill(whole, self.steps)
         low = high = start
-        for i, x in enumerate(sampler.way(start, g, clamped), 1):
+        for i, x in enumerate(flow.way(start, clamped), 1):
             low = torch.where((first == i)[:, None, None], x, low)
             high = torch.where((last == i)[:, None, None], x, high)
-        times = torch.tensor(sampler.grid, device=g.device)
+        times = torch.tensor(flow.grid, device=g.device)
         r, t = times[first, None], times[last, None]
         alpha = kernel.schedule(r, t)[..., None]
         q = low + (high - low) / alpha
@@ -134,5 +136,10 @@ class Coupling:
         return low.half(), drawn, torch.cat([r, t], -1)
 
     def describe(self) -> dict[str, Any]:
-        words = {"count": self.count, "steps": self.steps, "recipe": self.recipe.describe()}
+        words = {
+            "count": self.count,
+            "steps": self.steps,
+            "order": 2,  # records made before say nothing of it: theirs is 1
+            "recipe": self.recipe.describe(),
+        }
         return words if self.whole == 1 else {**words, "whole": self.whole}
