@@ -229,7 +229,7 @@ class Evaluate:
         table = Table(title=title + (fewer if found["records"] < self.n else ""))
         names = list(found["scores"]["held out"])
         for name in ("", *names):
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", overflow="fold")
         for who, scores in found["scores"].items():
             table.add_row(who, *(f"{scores[name]:.4f}" for name in names))
         console = Console()
