@@ -258,6 +258,19 @@ def test_sixteen_steps_of_the_flow_are_better_than_sixty_four_of_euler():
     assert unlike[0] < unlike[1]
 
 
+def test_the_flow_looks_at_the_diagonal_alone():
+    seen = []
+
+    class Recording(nn.Module):
+        def forward(self, x, r, t):
+            seen.append((r, t))
+            return x
+
+    list(FlowSampler(SoftKernel(Recording(), 3), 4).way(PROCESS.source((5, 2), seeded())))
+    assert len(seen) == 4
+    assert all(torch.equal(r, t) for r, t in seen)
+
+
 def test_the_flow_ends_in_a_law_and_leaves_what_is_clamped():
     kernel = SoftKernel(Posterior(PROCESS), PROCESS.states)
     held = torch.tensor([[True, False]]).expand(50, 2)

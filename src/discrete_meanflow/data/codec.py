@@ -299,9 +299,11 @@ class Arrays(Codec):
 
         Or a list, with None for what is unknown.
         """
-        if isinstance(pattern, list | tuple):
-            pattern = ",".join(UNKNOWN if cell is None else str(cell) for cell in pattern)
-        cells = [cell.strip() for cell in in_text(pattern).split(",")] if pattern else []
+        if isinstance(pattern, list | tuple | numpy.ndarray):
+            known = numpy.asarray(pattern, dtype=object).ravel()
+            pattern = ",".join(UNKNOWN if cell is None else str(cell) for cell in known)
+        text = in_text(pattern)
+        cells = [cell.strip() for cell in text.split(",")] if text else []
         if len(cells) > self.length:
             raise InputError(f"clamp: {len(cells)} positions, the arrays have {self.length}")
         for place, cell in enumerate(cells):
@@ -329,7 +331,7 @@ def in_text(pattern: Any) -> str:
 def _equations(pattern: Any) -> Iterator[tuple[str, str]]:
     """``a=b,c=d`` as pairs."""
     for part in filter(None, _parted(in_text(pattern), ",")):
-        name, *level = (re.sub(r"\\(.)", r"\1", side) for side in _parted(part, "=", 1))
+        name, *level = (re.sub(r"\\([\\,=])", r"\1", side) for side in _parted(part, "=", 1))
         yield name, "".join(level)
 
 
@@ -347,7 +349,7 @@ def _unescaped(pattern: str) -> list[str | None]:
 
 def _parted(pattern: str, mark: str, most: int = -1) -> list[str]:
     """A pattern cut at ``mark``, at most so often, but where a backslash stands before it."""
-    pieces = re.findall(rf"(?:\\.|[^\\{mark}])+|{mark}|\\$", pattern)
+    pieces = re.findall(rf"(?:\\.|[^\\{mark}])+|{mark}|\\$", pattern, re.DOTALL)
     parts, cuts = [""], 0
     for piece in pieces:
         if piece == mark and cuts != most:

@@ -74,7 +74,8 @@ def _mapped(count: int, kind: type) -> numpy.memmap:
     """An array in a file that is gone with it. Its room is taken at once: a disk that is full
     later would end the program without a word."""
     lasting = "/var/tmp"  # on a disk, where /tmp may be memory
-    folder = lasting if os.access(lasting, os.W_OK) else None
+    told = "TMPDIR" in os.environ
+    folder = lasting if not told and os.access(lasting, os.W_OK) else None
     try:
         with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens", dir=folder) as file:
             if hasattr(os, "posix_fallocate"):

@@ -17,6 +17,7 @@ from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs, State
 
 NEEDED = "export needs onnx, onnxscript and onnxruntime: pip install 'discrete-meanflow[onnx]'"
+LARGEST = 300_000_000  # beyond, ONNX wants a second file
 CLOSE = 1e-4  # largest difference between the graph and PyTorch
 
 
@@ -44,6 +45,8 @@ def export(model: OneStepModel, path: Path) -> float:
     except ImportError:
         raise InputError(NEEDED) from None
     codec = model.config.codec
+    if sum(p.numel() for p in model.kernel.parameters()) > LARGEST:
+        raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")
     # A copy: the caller's kernel stays where it is, and as it is.
     step = Step(copy.deepcopy(model.kernel).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)

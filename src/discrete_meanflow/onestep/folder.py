@@ -92,11 +92,14 @@ def create(folder: Path, config: Config, card: Json, train: State, held_out: Sta
 
 
 def copy(folder: Path, to: Path) -> None:
-    """The files of a run, and no others: a link could lead anywhere."""
+    """The files of a run, and no others; a link, which could lead anywhere, is refused."""
+    own = [path for path in folder.iterdir() if path.suffix in OWN]
+    for path in own:
+        if path.is_symlink() or not path.is_file():
+            raise InputError(f"{path} is no file of its own: put the file in its place")
     to.mkdir(parents=True)
-    for path in folder.iterdir():
-        if path.suffix in OWN and path.is_file() and not path.is_symlink():
-            shutil.copy2(path, to / path.name)
+    for path in own:
+        shutil.copy2(path, to / path.name)
     if (folder / BOARD).is_dir() and not (folder / BOARD).is_symlink():
         shutil.copytree(folder / BOARD, to / BOARD, symlinks=True)
 
@@ -133,9 +136,16 @@ def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
     try:
         with replacing(path) as partial:
             save_file({"tokens": tokens.to(small).contiguous()}, partial)
-            partial.chmod(0o644)  # save_file lets nobody else read
+            partial.chmod(_readable())
     except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None
+
+
+def _readable() -> int:
+    """How files are made here; save_file would let nobody else read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def read_tokens(folder: Path, name: str, codec: Codec) -> State:

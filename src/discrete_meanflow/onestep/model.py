@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 from discrete_meanflow.data import TokenArray
@@ -145,7 +146,7 @@ class OneStepModel:
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
         for what, count in (("record", n), ("step", steps)):
-            if not isinstance(count, int) or count < 1:
+            if not isinstance(count, int | numpy.integer) or count < 1:
                 raise InputError(f"sample: at least one {what}, a whole number, got {count!r}")
         if seed is not None and not 0 <= seed < 2**63:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")

@@ -230,9 +230,10 @@ def fitted(
     kernel = trainer.kernels()[0]
     assert isinstance(first.process, Soft)
     by_code = trial.coupling.worth_compiling(1, torch.device(device))
-    lots = trial.coupling.lots(first.process, kernel, 0, lot, by_code)
+    size = min(lot, lot_size(codec.length, codec.vocabulary))
+    lots = trial.coupling.lots(first.process, kernel, 0, size, by_code)
     next(lots)  # prepares the code
-    couple = _quickest(lambda: next(lots)[1].cpu()) / lot  # a GPU is waited for
+    couple = _quickest(lambda: next(lots)[1].cpu()) / size  # a GPU is waited for
     problem = trial.coupling.problem(first, kernel, 0)
     second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)

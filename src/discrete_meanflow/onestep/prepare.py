@@ -69,6 +69,7 @@ def prepare(
     else:
         minutes = 10.0 if minutes is None else minutes
         plan = fitted(plan, codec, data, device, minutes, processes)
+    plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
 

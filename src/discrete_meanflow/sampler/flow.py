@@ -35,10 +35,10 @@ class FlowSampler:
         steps = self.clock.diff().tolist()
         before = None
         for i, (r, t) in enumerate(zip(self.grid, self.grid[1:], strict=False)):
-            times = [times_at(self.kernel, x, s, clamped) for s in (r, t)]
-            now = self.kernel.log_q(x, self.kernel(x, *times)).exp()
+            here, there = (times_at(self.kernel, x, s, clamped) for s in (r, t))
+            now = self.kernel.log_q(x, self.kernel(x, here, here)).exp()
             q = now
             if before is not None and t < 1:
                 q = now + steps[i] / steps[i - 1] / 2 * (now - before)
-            x, before = self.kernel.towards(x, q, times[0], times[1]), now
+            x, before = self.kernel.towards(x, q, here, there), now
             yield x

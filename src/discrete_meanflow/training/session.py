@@ -36,13 +36,13 @@ def train_session(
         on_block(record, history)
         if waiting is not None:
             write_whole(saved, waiting)
-            last, waiting = time.monotonic(), None
+            waiting = None
         ended = record.iteration == trainer.recipe.iterations
         stop = processes.any(stopped())
         if processes.first and (ended or stop):
             write_whole(saved, checkpoint.state(trainer, settings, history))
         elif processes.first and time.monotonic() - last > SAVE_EVERY:
-            waiting = checkpoint.state(trainer, settings, history)
+            last, waiting = time.monotonic(), checkpoint.state(trainer, settings, history)
         if stop and not ended:
             raise Interrupted
     return history
