@@ -270,7 +270,7 @@ def sampled(n):
 watcher = threading.Thread(target=watch)
 watcher.start()
 sampled(20_000)  # imports, and a lot
-few, many = sampled(20_000), sampled(400_000)
+few, many = sampled(20_000), sampled(600_000)
 done.set()
 watcher.join()
 print(many - few)
@@ -284,7 +284,7 @@ def test_many_samples_take_no_more_memory_than_a_few(name, trained, tmp_path, mo
     monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 8  # MiB; records that are kept would take 15 to 40
+    assert float(done.stdout) < 15  # MiB; records that are kept would take 22 to 55
 
 
 def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
