@@ -326,7 +326,7 @@ def test_couples_on_the_way_lead_to_where_the_way_ends(twins):
         again = KernelSampler(diagonal, grid[i:]).sample(
             couples.starts[here].float(), seeded(), clamped=couples.held[here]
         )
-        assert (again == couples.ends[here]).double().mean() > 0.95
+        assert (again == couples.ends[here]).double().mean() > 0.97  # starts are in half precision
     held = couples.held
     assert torch.equal(couples.starts.argmax(-1)[held], couples.ends[held])
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -77,15 +77,14 @@ class Train:
         with processes.first_before_others() as first:
             if first and self.resume is None:
                 self._prepare(folder, console, processes)
-        trained = run.is_trained(folder)
-        try:
-            with _bar(console, folder) if not trained else nullcontext(_silent) as show:
-                train(folder, processes, show)
-        except Interrupted:
-            raise Interrupted(f"dmf train --resume {folder}") from None
-        text = (
-            f"{'was trained already' if trained else 'trained'}: {folder}; now dmf sample {folder}"
-        )
+        before = "was trained already" if run.is_trained(folder) else ""
+        if not before:
+            try:
+                with _bar(console, folder) as show:
+                    train(folder, processes, show)
+            except Interrupted:
+                raise Interrupted(f"dmf train --resume {folder}") from None
+        text = f"{before or 'trained'}: {folder}; now dmf sample {folder}"
         console.print(text, highlight=False, markup=False)
 
     @property
@@ -253,10 +252,6 @@ class Export:
 
         difference = export(OneStepModel.load(self.run, "cpu"), self.onnx)
         print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
-
-
-def _silent(news: "News") -> None:
-    """For what is trained already."""
 
 
 def _many_levels(columns: dict[str, int], records: int) -> list[str]:

@@ -300,10 +300,11 @@ class Arrays(Codec):
         Or a list, with None for what is unknown.
         """
         if isinstance(pattern, list | tuple | numpy.ndarray):
-            known = numpy.asarray(pattern, dtype=object).ravel()
-            pattern = ",".join(UNKNOWN if cell is None else str(cell) for cell in known)
-        text = in_text(pattern)
-        cells = [cell.strip() for cell in text.split(",")] if text else []
+            given = numpy.asarray(pattern, dtype=object).ravel()
+            cells = [UNKNOWN if cell is None else str(cell).strip() for cell in given]
+        else:
+            text = in_text(pattern)
+            cells = [cell.strip() for cell in text.split(",")] if text else []
         if len(cells) > self.length:
             raise InputError(f"clamp: {len(cells)} positions, the arrays have {self.length}")
         for place, cell in enumerate(cells):

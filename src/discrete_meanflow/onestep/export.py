@@ -13,6 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replacing
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.model import OneStepModel
+from discrete_meanflow.onestep.plan import count
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs, State
 
@@ -45,7 +46,7 @@ def export(model: OneStepModel, path: Path) -> float:
     except ImportError:
         raise InputError(NEEDED) from None
     codec = model.config.codec
-    if sum(p.numel() for p in model.kernel.parameters()) > LARGEST:
+    if count(model.kernel) > LARGEST:
         raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")
     # A copy: the caller's kernel stays where it is, and as it is.
     step = Step(copy.deepcopy(model.kernel).cpu().float(), codec.vocabulary).eval()

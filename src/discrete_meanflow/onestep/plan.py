@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from discrete_meanflow.process import Anywhere, Clamps, Either, Given, Soft
 from discrete_meanflow.sampler import lot_size
 from discrete_meanflow.times import TauUniform
 from discrete_meanflow.training import Coupling, Problem, Processes, Recipe, Trainer
+from discrete_meanflow.training.problem import described
 
 Json = dict[str, Any]
 FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
@@ -78,10 +79,13 @@ class Plan:
 
     def check_size(self, codec: Codec) -> None:
         """Refuse blocks of paths that no machine holds."""
-        record = 4 * (codec.vocabulary * codec.length + self.matched)
-        drawn = 2 * self.batch * self.block * record
+        drawn = self.block * self.step_bytes(codec)
         if drawn > max(STATE_BYTES, LARGEST_STEP if self.block == 1 else 0):
             raise InputError(f"plan: {self.block} steps of {self.batch} take {drawn:,} bytes")
+
+    def step_bytes(self, codec: Codec) -> int:
+        """Of the paths of a step, in the second stage, whose batch is twice as large."""
+        return 2 * self.batch * 4 * (codec.vocabulary * codec.length + self.matched)
 
     @property
     def parameters(self) -> float:
@@ -135,8 +139,7 @@ class Plan:
         )
 
     def describe(self) -> Json:
-        plain = {field.name: field.default for field in fields(self) if field.name in NEW}
-        return {name: v for name, v in asdict(self).items() if plain.get(name, ...) != v}
+        return described(self, NEW)
 
     @classmethod
     def made_from(cls, words: Json) -> "Plan":
@@ -191,9 +194,8 @@ def choose(
     if plan.heads:
         # Of a classed record the class is known, as a rule, and what is known is not matched.
         matched = 0 if codec.class_positions else MATCHED
-        plan, record = replace(plan, matched=matched, muon=MUON), record + 4 * matched
-    # Of the second stage, too, whose batch is twice as large.
-    return replace(plan, block=max(1, min(100, STATE_BYTES // (2 * batch * record))))
+        plan = replace(plan, matched=matched, muon=MUON)
+    return replace(plan, block=max(1, min(100, STATE_BYTES // plan.step_bytes(codec))))
 
 
 def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:
@@ -218,7 +220,8 @@ def fitted(
     compiled = minutes >= WORTH_COMPILING
     # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.
     gpu = torch.device(device).type == "cuda"
-    lot = lot_size(codec.length, codec.vocabulary) if gpu else TRIED
+    most = lot_size(codec.length, codec.vocabulary)
+    lot = most if gpu else TRIED
     trial = replace(
         plan, iterations=1000, second=1000, couples=lot, compiled=compiled,
         batch=plan.batch // processes,
@@ -230,7 +233,7 @@ def fitted(
     kernel = trainer.kernels()[0]
     assert isinstance(first.process, Soft)
     by_code = trial.coupling.worth_compiling(1, torch.device(device))
-    size = min(lot, lot_size(codec.length, codec.vocabulary))
+    size = min(lot, most)
     lots = trial.coupling.lots(first.process, kernel, 0, size, by_code)
     next(lots)  # prepares the code
     couple = _quickest(lambda: next(lots)[1].cpu()) / size  # a GPU is waited for

@@ -42,9 +42,9 @@ class News:
 
 def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> None:
     """Both stages to the end, then write the weights. A trained run is left as it is."""
-    if run.is_trained(folder):
-        return
     config = run.read_config(folder)
+    if (folder / "weights.safetensors").exists():
+        return
     codec, plan = config.codec, config.plan
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
     problem = plan.problem(codec, data)

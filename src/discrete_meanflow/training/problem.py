@@ -130,9 +130,13 @@ class Recipe:
         return max(1 - self.average, 9 / (10 + step))
 
     def describe(self) -> dict[str, Any]:
-        words = asdict(self)
-        # Records made before there was one say nothing of it.
-        for field in fields(self):
-            if field.name in NEW and words[field.name] == field.default:
-                del words[field.name]
-        return words
+        return described(self, NEW)
+
+
+def described(value: Any, new: tuple[str, ...]) -> dict[str, Any]:
+    """A dataclass in words; of its ``new`` fields those that are not as they are by default.
+
+    Records made before there was such a field say nothing of it.
+    """
+    plain = {field.name: field.default for field in fields(value) if field.name in new}
+    return {name: v for name, v in asdict(value).items() if plain.get(name, ...) != v}

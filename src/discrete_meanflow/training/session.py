@@ -40,7 +40,7 @@ def train_session(
         ended = record.iteration == trainer.recipe.iterations
         stop = processes.any(stopped())
         if processes.first and (ended or stop):
-            write_whole(saved, checkpoint.state(trainer, settings, history))
+            checkpoint.save(saved, trainer, settings, history)
         elif processes.first and time.monotonic() - last > SAVE_EVERY:
             last, waiting = time.monotonic(), checkpoint.state(trainer, settings, history)
         if stop and not ended:
