@@ -34,7 +34,8 @@ from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import export as exporting
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
-from discrete_meanflow.onestep.evaluate import Judge, evaluate
+from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
+from discrete_meanflow.onestep.evaluate import Judge, evaluate, judged
 from discrete_meanflow.onestep.export import export
 from discrete_meanflow.onestep.plan import Plan, choose, fitted
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
@@ -228,7 +229,7 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
     assert (tokens[:, -len(classes) :] == classes).all()
     assert all(word[1:2] == "e" for word in words.config.codec.decode(tokens))
     assert json.loads((tmp_path / "lines" / "data.json").read_text())["classes"]["c"] == 12
-    assert len(evaluate(words, 4)["scores"]) == 6
+    assert len(words.evaluate(4)["scores"]) == 6
     for wish, message in (
         ({"label": "z"}, "no 'z'; there are a, b, c, d"), ({"clamp": "????a"}, "5 positions"),
     ):  # fmt: skip
@@ -293,24 +294,101 @@ def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
     assert "too few" in err
 
 
-def test_evaluation_tells_copies_from_the_new(tmp_path):
+@pytest.fixture(scope="module")
+def judgeable(tmp_path_factory):
+    """A run of which enough is held out to judge it by."""
     words = [f"{a}{b}{c}{d}" for a in "abc" for b in "def" for c in "ghi" for d in "jklm"]
-    model = OneStepModel.fit(
-        words, iterations=40, size=1e4, out=tmp_path / "run", held_out=40, device="cpu"
-    )
-    found = evaluate(model, 20)
+    folder = tmp_path_factory.mktemp("judged") / "run"
+    return OneStepModel.fit(words, iterations=40, size=1e4, out=folder, held_out=40, device="cpu")
+
+
+def test_evaluation_tells_copies_from_the_new(judgeable):
+    model = judgeable
+    found = model.evaluate(20)
     assert (found["records"], set(found["scores"])) == (
         20, {"held out", "1 step", "2 steps", "4 steps", "8 steps", "16 steps"},
     )  # fmt: skip
     real = found["scores"]["held out"]
     assert real["copies"] == 0
     train = run.read_tokens(model.folder, run.TRAIN, model.config.codec)
-    judge = Judge(model, train, train[:20])
+    judge = Judge(model.config, train, train[:20])
     mixed = judge(torch.cat([train[:10], train[:10]]))
     assert (mixed["copies"], mixed["unique"], mixed["nearest"]) == (1, 0.5, 0)
     assert real["unique"] == real["well-formed"] == 1
     assert 0 <= real["AUC"] <= 1
     assert 0 < real["nearest"] < 1
+
+
+ASKED = Asked(20, 3, (1, 4))
+
+
+def test_samples_drawn_elsewhere_are_judged_without_the_weights(judgeable, tmp_path):
+    folder, weights = tmp_path / "run", tmp_path / "run" / "weights.safetensors"
+    judgeable.save(folder)
+    assert find(folder, ASKED) is None
+    keep(folder, draw(judgeable, ASKED))
+    weights.rename(tmp_path / "apart")
+    found = find(folder, ASKED)
+    assert found is not None
+    assert judged(folder, found) == evaluate(judgeable, ASKED)
+    for other in (replace(ASKED, seed=4), replace(ASKED, steps=(1,)), replace(ASKED, n=10)):
+        assert find(folder, other) is None
+    weights.write_bytes(b"others")  # by which these samples were not drawn
+    assert find(folder, ASKED) is None
+
+
+@pytest.mark.parametrize("what", ["no words", "bits", "environment", "few", "tokens", "no file"])
+def test_damaged_samples_are_refused(what, judgeable, tmp_path):
+    folder, path = tmp_path / "run", tmp_path / "run" / "samples.safetensors"
+    judgeable.save(folder)
+    asked = replace(ASKED, reading=50)
+    keep(
+        folder,
+        replace(
+            draw(judgeable, ASKED),
+            asked=asked,
+            bits=dict.fromkeys(("held out", "1 step", "4 steps"), 1.0),
+        ),
+    )
+    assert find(folder, asked) is not None
+    with safe_open(path, "pt") as file:
+        words, tokens = file.metadata(), {k: file.get_tensor(k) for k in ("1", "4")}
+    wrong = {"bits": {"bits": "{}"}, "environment": {"environment": "3"}}
+    words = None if what == "no words" else words | wrong.get(what, {})
+    tokens["4"] = {"few": tokens["4"][:3], "tokens": tokens["4"] + 100}.get(what, tokens["4"])
+    save_file(tokens, path, words)
+    if what == "no file":
+        path.write_bytes(b"x")
+    with pytest.raises(InputError, match="samples"):
+        find(folder, asked)
+
+
+BARE = """
+import runpy, sys
+for name in ("tyro", "rich", "matplotlib", "scipy", "sklearn", "rdkit"):
+    sys.modules[name] = None
+runpy.run_module("discrete_meanflow.onestep", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_bare_machine_trains_and_draws_what_is_judged_elsewhere(tmp_path, monkeypatch, capsys):
+    """On a GPU machine there may be little but PyTorch."""
+    path, out = tmp_path / "words.txt", tmp_path / "run"
+    path.write_text("\n".join(f"{a}{b}{c}" for a in "abcdefgh" for b in "ijklm" for c in "nopqr"))
+    words = [path, "--out", out, "--minutes", "0.01", "--size", "1e4", "-n", "8", "--steps", "1"]
+    command = [sys.executable, "-c", BARE, *map(str, words)]
+    for line, code, message in (
+        (command, 0, "now dmf evaluate"),
+        (command, 0, "now dmf evaluate"),  # again: it is trained
+        ([*command, "--seed", "1"], 2, "another run"),
+    ):
+        done = subprocess.run(line, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert message in done.stdout + done.stderr
+    (out / "weights.safetensors").unlink()
+    code, said, err = in_process(monkeypatch, capsys, "evaluate", out, "-n", 8, "--steps", 1)
+    assert code == 0, err
+    assert "1 step" in said
 
 
 def test_what_is_no_sequence_is_invalid():
@@ -695,7 +773,7 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
 def test_tokens_of_256_symbols_are_read_back(tmp_path):
     tokens = torch.arange(256).reshape(64, 4)
     codec = Arrays((4,), 256)
-    run.write_tokens(tmp_path / "train.safetensors", tokens, 256)
+    run.write_tokens(tmp_path / "train.safetensors", {"tokens": tokens}, 256)
     again = run.read_tokens(tmp_path, "train", codec)
     assert torch.equal(TokenArray(again, 256).tokens.long(), tokens)
     with pytest.raises(InputError, match="token 255 in record 63"):

@@ -215,12 +215,17 @@ class Evaluate:
         from rich.table import Table
 
         from discrete_meanflow.onestep import OneStepModel
-        from discrete_meanflow.onestep.evaluate import evaluate
+        from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
+        from discrete_meanflow.onestep.evaluate import judged
         from discrete_meanflow.onestep.folder import write_json
         from discrete_meanflow.report.evaluation import draw_evaluation
 
-        model = OneStepModel.load(self.run, self.device)
-        found = evaluate(model, self.n, self.seed, self.steps, self.reading)
+        asked = Asked(self.n, self.seed, self.steps, self.reading)
+        drawn = find(self.run, asked)
+        if drawn is None:
+            drawn = draw(OneStepModel.load(self.run, self.device), asked)
+            keep(self.run, drawn)
+        found = judged(self.run, drawn)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
         fewer = f", half of the held-out ones, {self.n} asked for"

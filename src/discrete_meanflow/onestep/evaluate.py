@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,80 +10,50 @@ import torch
 from discrete_meanflow.data.codec import Columns, Strings
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data.pieces import Pieces
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric import text, two_samples
-from discrete_meanflow.metric.text import Reader
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.drawn import HELD_OUT, Asked, Compared, Drawn, draw, in_words
 from discrete_meanflow.onestep.model import OneStepModel
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
-STEPS = (1, 2, 4, 8, 16)
 MOST_WINDOWS = 1_000_000  # of a text, whose words are known
-FEWEST_READ = 1000  # records that a reader can learn from
 
 
-def evaluate(
-    model: OneStepModel,
-    n: int = 2000,
-    seed: int = 0,
-    steps: Sequence[int] = STEPS,
-    reading: int = 0,
-) -> Json:
-    """Scores at each number of steps, and those of held-out records in the place of samples.
+def evaluate(model: OneStepModel, asked: Asked) -> Json:
+    """Draw samples and judge them."""
+    return judged(model.folder, draw(model, asked))
 
-    ``reading`` steps train a reader on the other held-out records, which tells bits per symbol.
-    """
-    if n < 4:
-        raise InputError(f"evaluate: at least 4 records, got {n}")
-    codec = model.config.codec
-    train = run.read_tokens(model.folder, run.TRAIN, codec)
-    held_out = run.read_tokens(model.folder, run.HELD_OUT, codec)
-    if len(held_out) < 8:
-        raise InputError(f"evaluate: {len(held_out)} held-out records are too few; at least 8")
-    count = min(n, len(held_out) // 2)
-    reference, fresh = held_out[:count], held_out[count : 2 * count]
-    reader = _reader(model, held_out[2 * count :], reading) if reading else None
-    judge = Judge(model, train, reference, reader)
-    scores = {"held out": judge(fresh)}
-    for k in steps:
-        samples = torch.cat(list(model.tokens(count, k, seed=seed)))
-        scores[f"{k} step{'s' * (k > 1)}"] = judge(samples)
+
+def judged(folder: Path, drawn: Drawn) -> Json:
+    """Scores at each number of steps, and those of held-out records in the place of samples."""
+    config = run.read_config(folder)
+    train = run.read_tokens(folder, run.TRAIN, config.codec)
+    compared = Compared.of(folder, config.codec, drawn.asked.n)
+    judge = Judge(config, train, compared.reference)
+    named = {HELD_OUT: compared.fresh} | {in_words(k): x for k, x in drawn.samples.items()}
     return {
-        "records": count,
-        "seed": seed,
-        "reading": reading,
+        "records": len(compared.fresh),
+        "seed": drawn.asked.seed,
+        "reading": drawn.asked.reading,
         "sought among": {
             "copies": min(len(train), two_samples.MOST_KNOWN),
-            "nearest": two_samples.neighbours_among(fresh, train),
+            "nearest": two_samples.neighbours_among(compared.fresh, train),
         },
-        "environment": run.environment(),
-        "scores": scores,
+        "environment": drawn.environment,
+        "scores": {who: judge(x, drawn.bits.get(who)) for who, x in named.items()},
     }
-
-
-def _reader(model: OneStepModel, rest: State, iterations: int) -> Reader:
-    codec = model.config.codec.bare
-    if len(rest) < FEWEST_READ:
-        raise InputError(
-            f"a reader needs {FEWEST_READ} held-out records beside those that are compared, and "
-            f"{len(rest)} are left: dmf train with a larger --held-out, or a smaller -n"
-        )
-    device = str(model.kernel.home.device)
-    return Reader.trained(rest[:, : codec.length], codec.vocabulary, device, iterations)
 
 
 class Judge:
     """Scores of records against held-out ones and against what was trained on."""
 
-    def __init__(
-        self, model: OneStepModel, train: State, reference: State, reader: Reader | None = None
-    ) -> None:
-        self.reader = reader
-        self.kind, self.codec = model.config.kind, model.config.codec.bare
+    def __init__(self, config: run.Config, train: State, reference: State) -> None:
+        self.kind, self.codec = config.kind, config.codec.bare
         self.train, self.reference = (each[:, : self.codec.length] for each in (train, reference))
 
-    def __call__(self, x: State) -> Json:
+    def __call__(self, x: State, bits: float | None = None) -> Json:
+        """``bits`` per symbol are what a reader told."""
         codec = self.codec
         x = x[:, : codec.length]  # the record, without its class
         n, reference, records = codec.vocabulary, self.reference, codec.decode(x)
@@ -105,8 +76,8 @@ class Judge:
             found["well-formed"] = _well_formed(records, codec.alphabet.pad)
         if isinstance(self.kind, Windows):
             found["known words"] = text.known_words(records, self._vocabulary)
-        if self.reader is not None:
-            found["bits"] = self.reader.bits(x)
+        if bits is not None:
+            found["bits"] = bits
             found["entropy"] = text.letter_entropy(x, n)
         if isinstance(codec, Columns):
             found["valid"] = two_samples.familiar(x, self.train, n)

@@ -7,6 +7,7 @@
 - ``metrics.jsonl``: a line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors``, ``checkpoint-2.safetensors``: all state of each stage's loop
 - ``weights.safetensors``: the trained kernel
+- ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: what was judged, and how
 """
 
 import datetime
@@ -85,7 +86,7 @@ def create(folder: Path, config: Config, card: Json, train: State, held_out: Sta
     except OSError as error:
         raise InputError(f"cannot make {folder}: {error.strerror}") from None
     for name, tokens in ((TRAIN, train), (HELD_OUT, held_out)):
-        write_tokens(folder / f"{name}.safetensors", tokens, config.codec.vocabulary)
+        write_tokens(folder / f"{name}.safetensors", {"tokens": tokens}, config.codec.vocabulary)
     write_json(folder / "data.json", card)
     write_json(folder / "environment.json", environment())
     write_json(folder / "config.json", config.describe())  # last: with it, the run is whole
@@ -130,12 +131,15 @@ def write_json(path: Path, content: Json) -> None:
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
-def write_tokens(path: Path, tokens: State, vocabulary: int) -> None:
+def write_tokens(
+    path: Path, tokens: dict[str, State], vocabulary: int, words: dict[str, str] | None = None
+) -> None:
     small = STORED[vocabulary > 256]
     # Not as bytes in memory: tokens may be many, and save_file reads as it writes.
     try:
         with replacing(path) as partial:
-            save_file({"tokens": tokens.to(small).contiguous()}, partial)
+            stored = {name: each.to(small).contiguous() for name, each in tokens.items()}
+            save_file(stored, partial, words)
             partial.chmod(_readable())
     except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None
@@ -151,14 +155,18 @@ def _readable() -> int:
 def read_tokens(folder: Path, name: str, codec: Codec) -> State:
     """Tokens of a run, checked against its codec. The file is mapped, not read."""
     path = folder / f"{name}.safetensors"
-    tokens = _read(path, {"tokens"})["tokens"]
+    tokens = read_tensors(path, {"tokens"})["tokens"]
+    check_tokens(path, tokens, codec)
+    return tokens
+
+
+def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
     if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.dtype not in STORED:
         raise InputError(
             f"{path}: {tokens.dtype} of shape {tuple(tokens.shape)} are no tokens of this codec"
         )
     if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < codec.vocabulary:
         raise InputError(f"{path}: tokens outside 0 .. {codec.vocabulary - 1}")
-    return tokens
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:
@@ -173,7 +181,7 @@ def read_weights(folder: Path, config: Config) -> Kernel:
         raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}")
     with torch.device("meta"):
         shapes = {n: p.shape for n, p in config.plan.kernel(config.codec).named_parameters()}
-    found = _read(path, set(shapes))
+    found = read_tensors(path, set(shapes))
     wrong = [name for name in shapes if found[name].shape != shapes[name]]
     if wrong:
         raise InputError(f"{path}: {wrong[0]} has shape {tuple(found[wrong[0]].shape)}")
@@ -182,7 +190,7 @@ def read_weights(folder: Path, config: Config) -> Kernel:
     return kernel.requires_grad_(False)
 
 
-def _read(path: Path, names: set[str]) -> dict[str, Tensor]:
+def read_tensors(path: Path, names: set[str]) -> dict[str, Tensor]:
     """The tensors of a safetensors file, which must be those with these names."""
     try:
         with safe_open(path, framework="pt") as file:

@@ -98,9 +98,10 @@ class OneStepModel:
 
     def evaluate(self, n: int = 2000, seed: int = 0, reading: int = 0) -> dict[str, Any]:
         """Scores at 1, 2, 4, 8 and 16 steps, beside those of held-out records."""
-        from discrete_meanflow.onestep.evaluate import evaluate  # which judges models
+        from discrete_meanflow.onestep.drawn import Asked  # which know models
+        from discrete_meanflow.onestep.evaluate import evaluate
 
-        return evaluate(self, n, seed, reading=reading)
+        return evaluate(self, Asked(n, seed, reading=reading))
 
     def export(self, path: str | Path) -> float:
         """Write one ONNX graph, noise in, probabilities out; its largest difference from here."""

@@ -1,0 +1,100 @@
+"""``python -m discrete_meanflow.onestep FILE --out RUN``: train without the CLI packages.
+
+For machines that have PyTorch and little else. The samples that are drawn at the end stay in the
+run folder; ``dmf evaluate RUN`` judges them elsewhere, with the same numbers.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from discrete_meanflow.data.kind import KINDS, detect, find_kind
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.guard import guarded
+from discrete_meanflow.onestep.drawn import STEPS, Asked, draw, keep
+from discrete_meanflow.onestep.folder import is_trained, read_json
+from discrete_meanflow.onestep.model import OneStepModel, find_device
+from discrete_meanflow.onestep.prepare import prepare
+from discrete_meanflow.onestep.train import News, train
+from discrete_meanflow.training import Processes
+
+NAME = "python -m discrete_meanflow.onestep"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog=NAME, description="Train, then draw samples to judge.")
+    parser.add_argument("file", type=Path, help="text, SMILES, FASTA, a table or an array")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="run folder; one that is there is gone on with"
+    )
+    parser.add_argument("--kind", default="auto", choices=["auto", *KINDS])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--size", type=float, help="parameters of the network")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("-n", type=int, default=Asked.n, help="samples at each number of steps")
+    parser.add_argument("--steps", type=int, nargs="+", default=list(STEPS))
+    parser.add_argument("--reading", type=int, default=0, help="steps of a reader, for bits")
+    given = parser.parse_args()
+    return guarded(lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> None:
+    device, command = find_device(given.device), _command(given)
+    if not (given.out / "config.json").exists():
+        _prepare(given, device, command)
+    elif read_json(given.out / "data.json").get("command") != command:
+        raise InputError(f"{given.out} holds another run; choose another --out")
+    if not is_trained(given.out):
+        train(given.out, Processes(device=device), _teller())
+    drawn = draw(
+        OneStepModel.load(given.out, device),
+        Asked(given.n, given.seed, tuple(given.steps), given.reading),
+    )
+    keep(given.out, drawn)
+    for who, bits in drawn.bits.items():
+        print(f"{who}: {bits:.3f} bits")
+    print(f"{given.out}: trained, samples drawn; now dmf evaluate {given.out}", flush=True)
+
+
+def _command(given: argparse.Namespace) -> str:
+    """What was asked for, without the places of this machine."""
+    told = {"--kind": given.kind, "--minutes": f"{given.minutes:g}", "--seed": given.seed}
+    words = [f"{name} {value}" for name, value in told.items() if value not in ("auto", 0)]
+    size = [] if given.size is None else [f"--size {given.size:g}"]
+    return " ".join([NAME, given.file.name, *words, *size])
+
+
+def _prepare(given: argparse.Namespace, device: str, command: str) -> None:
+    if not given.file.exists():
+        raise InputError(f"{given.file} does not exist")
+    kind = detect(given.file) if given.kind == "auto" else find_kind(given.kind)
+    card = prepare(
+        given.out, kind, kind.read(given.file), device, minutes=given.minutes, size=given.size,
+        seed=given.seed, command=command,
+    )  # fmt: skip
+    for key, value in card.items():
+        print(f"  {key}: {value}", flush=True)
+
+
+def _teller() -> Callable[[News], None]:
+    """Says a line at every tenth of the way."""
+    told = 0
+
+    def say(news: News) -> None:
+        nonlocal told
+        tenth = 10 * news.iteration // news.iterations
+        if tenth > told:
+            told = tenth
+            print(
+                f"{tenth}0 %, loss {news.loss:.3f}, {news.tokens_per_second:,.0f} tokens/s, "
+                f"{news.seconds:.1f} s",
+                flush=True,
+            )
+
+    return say
+
+
+if __name__ == "__main__":
+    sys.exit(main())
