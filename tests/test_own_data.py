@@ -37,7 +37,7 @@ from discrete_meanflow.onestep import plan as plans
 from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
 from discrete_meanflow.onestep.evaluate import Judge, evaluate, judged
 from discrete_meanflow.onestep.export import export
-from discrete_meanflow.onestep.plan import Plan, choose, fitted
+from discrete_meanflow.onestep.plan import Plan, choose, fitted, sensible_size
 from discrete_meanflow.onestep.prepare import cut, dataset_of, prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.sampler import lot_size
@@ -780,6 +780,13 @@ def test_tokens_of_256_symbols_are_read_back(tmp_path):
         TokenArray(again, 255)
 
 
+def test_small_data_get_a_small_network_where_there_is_time_to_learn_them_by_heart():
+    assert sensible_size("cpu", 10**6) == sensible_size("cpu", 10**9) == plans.CPU_SIZE
+    assert sensible_size("cuda", 10**6) == 3e6
+    assert sensible_size("cuda", 10**9) == plans.GPU_SIZE
+    assert choose(Arrays((4,), 4), "cuda", sensible_size("cuda", 8), 0, None).parameters < 1e5
+
+
 def test_repeats_of_rows_stay_and_strings_are_on_one_side():
     rows = torch.tensor([[0, 0]] * 90 + [[i, 1] for i in range(10)])
     train, apart, note = cut(rows, 20, 0, repeats=True)
@@ -1202,12 +1209,12 @@ def test_tables_and_arrays_may_be_gzipped(tmp_path):
 
 def test_many_symbols_are_drawn_a_few_at_a_time():
     """A step of 256 images of 784 pixels in 256 shades: 200 MB, and never a hundred of them."""
-    plan = choose(Arrays((28, 28), 256), "cpu", None, 0, None)
+    plan = choose(Arrays((28, 28), 256), "cpu", plans.CPU_SIZE, 0, None)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
-    assert choose(Arrays((4, 4), 16), "cpu", None, 0, None).block == 100
-    assert choose(Arrays((4, 4), 16), "cpu", None, 0, None, processes=3).batch % 6 == 0
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None).block == 100
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, processes=3).batch % 6 == 0
     with pytest.raises(InputError, match="are too many"):
-        choose(Arrays((100_000,), 10_000), "cpu", None, 0, None)
+        choose(Arrays((100_000,), 10_000), "cpu", plans.CPU_SIZE, 0, None)
 
 
 def test_a_tokenizer_that_adds_ends_and_leaves_gaps(tmp_path):

@@ -23,6 +23,7 @@ from discrete_meanflow.training.problem import described
 Json = dict[str, Any]
 FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
 CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
+SMALLEST, PER_SYMBOL = 1e4, 3  # parameters; a GPU has the time to learn small data by heart
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
@@ -150,10 +151,17 @@ class Plan:
             raise InputError(f"this is no plan of a training: {error}") from None
 
 
+def sensible_size(device: str, symbols: int) -> float:
+    """Parameters for training data of so many symbols."""
+    if torch.device(device).type != "cuda":
+        return CPU_SIZE
+    return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols))
+
+
 def choose(
     codec: Codec,
     device: str,
-    size: float | None,
+    size: float,
     seed: int,
     batch: int | None,
     accumulate: int = 1,
@@ -161,10 +169,8 @@ def choose(
 ) -> Plan:
     """A plan for the data and the device; ``size`` is the one dial, in parameters."""
     gpu = torch.device(device).type == "cuda"
-    if size is None:
-        size = GPU_SIZE if gpu else CPU_SIZE
-    if not 1e4 <= size <= MOST:
-        raise InputError(f"--size: parameters from 10,000 to {MOST:.0e}, got {size:g}")
+    if not SMALLEST <= size <= MOST:
+        raise InputError(f"--size: parameters from {SMALLEST:,.0f} to {MOST:.0e}, got {size:g}")
     flat = codec.vocabulary * codec.length
     if not gpu and flat <= FLAT:
         layers = 3

@@ -14,7 +14,7 @@ from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.plan import choose, fitted, of_iterations
+from discrete_meanflow.onestep.plan import choose, fitted, of_iterations, sensible_size
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -62,6 +62,7 @@ def prepare(
         **understood(codec, dataset),
         **({} if command is None else {"command": command}),
     }
+    size = sensible_size(device, train.numel()) if size is None else size
     plan = choose(codec, device, size, seed, batch, accumulate, processes)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
