@@ -1,6 +1,7 @@
 """Laws of soft states: against the exact flow of a law that can be enumerated."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -331,6 +332,42 @@ def test_couples_on_the_way_lead_to_where_the_way_ends(twins):
     assert torch.equal(couples.starts.argmax(-1)[held], couples.ends[held])
 
 
+@pytest.mark.parametrize("own", [0.15, 0.5])
+def test_the_ends_of_an_exact_kernel_stay(own):
+    """On the straight way to its end a state leans to it more than the flow's, and ends there."""
+
+    class ToTheEnd(ExactFlow):
+        def forward(self, x, r, t):
+            return super().forward(x, r, t.clamp(max=0.999))  # where the end is settled
+
+    kernel = SoftKernel(ToTheEnd(PROCESS), PROCESS.states)
+    couples = Coupling(500, 32, Recipe(1), whole=1, own=own).couples(PROCESS, kernel, seed=0)
+    ends = KernelSampler(kernel).sample(couples.starts.double(), seeded())
+    assert (couples.ends == ends).all(-1).double().mean() > 0.98
+
+
+def test_the_ends_of_a_flawed_kernel_are_mended_and_else_kept(twins):
+    """Of three equal symbols its one step gets the first wrong, or all, which is as good."""
+
+    class Flawed(FlatMLP):
+        def forward(self, x, r, t):
+            logits, first = super().forward(x, r, t), x[..., 0, 0]
+            one = (torch.arange(3) == 0) & (first > 0.5)[..., None]
+            flipped = (one | (first < -0.5)[..., None])[..., None] & (r < t)[..., None]
+            return torch.where(flipped, logits.flip(-1), logits)
+
+    process, kernel = Soft(TWINS), SoftKernel(Flawed(2, 3, 64, 1), 2)
+    kernel.load_state_dict(twins.state_dict())
+    coupling = Coupling(2000, 8, Recipe(1), whole=1)
+    plain, own = (replace(coupling, own=s).couples(process, kernel, 0) for s in (0.0, 0.7))
+    step = KernelSampler(kernel).sample(own.starts.float(), seeded())
+    broken, other = (own.starts[:, 0, 0] > 0.5), (own.starts[:, 0, 0] < -0.5)
+    assert (step[broken] != step[broken, :1]).any(-1).double().mean() > 0.9
+    assert (own.ends == own.ends[:, :1]).all(-1).double().mean() > 0.95
+    assert (own.ends == step)[other].all(-1).double().mean() > 0.8
+    assert (plain.ends == step)[other].all(-1).double().mean() < 0.1
+
+
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")
 @pytest.mark.parametrize("bf16", [False, True])
 def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
@@ -560,6 +597,7 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: Given([-1]), "counted from 0"),
         (lambda: Coupling(0, 1, Recipe(1)), "needs couples and steps"),
         (lambda: Coupling(1, 1, Recipe(1), whole=2), "share of whole ways"),
+        (lambda: Coupling(1, 1, Recipe(1), own=1), "start in"),
         (lambda: twins_problem(OnCouples(PosteriorRegression())), "couples need both"),
         (lambda: OnCouples(KernelCE()), "one for soft states"),
         (lambda: Coupled(TWINS, torch.zeros(4, 3, 3), torch.zeros(4, 3).long()), "do not belong"),

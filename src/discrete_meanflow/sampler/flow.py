@@ -18,14 +18,18 @@ class FlowSampler:
     Over a step ``X_t = (1 - alpha) X_r + alpha q``, with a mean of q for q. Euler would take q as
     it is at r; here it goes on as it came, on the clock ``tau = (i/k)^1.5``: by half a step's
     change, judged by the step before (Adams and Bashforth). That costs no further look at the
-    network. The last step ends in q itself, a law.
+    network. The last step ends in q itself, a law. A flow may ``start`` later than at noise, at a
+    time on the clock tau.
     """
 
-    def __init__(self, kernel: SoftKernel, k: int) -> None:
+    def __init__(self, kernel: SoftKernel, k: int, start: float = 0.0) -> None:
         if k < 1:
             raise InputError(f"flow: needs at least one step, got {k}")
+        if not 0 <= start < 1:
+            raise InputError(f"flow: must start in [0, 1), got {start}")
         self.kernel = kernel
-        self.clock = torch.linspace(0, 1, k + 1, dtype=torch.float64) ** BEND
+        bent = torch.linspace(0, 1, k + 1, dtype=torch.float64) ** BEND
+        self.clock = start + (1 - start) * bent
         self.grid = [*Tau(kernel.states).inverse(self.clock[:-1]).tolist(), 1.0]
 
     @torch.no_grad()

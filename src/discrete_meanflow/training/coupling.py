@@ -16,6 +16,7 @@ from discrete_meanflow.network import SingleTime
 from discrete_meanflow.objective import OnCouples, PosteriorRegression
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import FlowSampler, lot_size
+from discrete_meanflow.sampler.kernel import times_at
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
 from discrete_meanflow.types import Point, State
@@ -30,18 +31,26 @@ class Coupling:
 
     A share ``whole`` of the couples are noise and its end, which is all that one step needs. The
     others are two states on the way, and make steps of any length agree with it.
+
+    With ``own`` the flow takes over from the kernel: it starts at that time (on the clock tau), on
+    the straight way from the noise to where the kernel's one step leads. An exact kernel's ends
+    stay as they are. Those of a trained one are mended where its positions do not belong together,
+    and else kept: ends as good as the flow's, and nearer to what the kernel can learn.
     """
 
     count: int
     steps: int
     recipe: Recipe
     whole: float = 0.7
+    own: float = 0.0
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.steps < 1:
             raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
         if not 0 <= self.whole <= 1:
             raise InputError(f"coupling: the share of whole ways must lie in [0, 1]: {self.whole}")
+        if not 0 <= self.own < 1:
+            raise InputError(f"coupling: the flow must start in [0, 1): {self.own}")
 
     def problem(
         self,
@@ -92,13 +101,17 @@ class Coupling:
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         network: nn.Module = SingleTime(kernel.network)
         diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
+        whole = SoftKernel(kernel.network, process.states)
         while True:
             held = process.clamps.sample((size,), process.length, g)
             x1 = process.data.sample((size,), g)
             start = process.hold(process.source((size, process.length), g), x1, held)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 clamped = held if process.clamps.share else None
-                found = self._couple(diagonal, start, clamped, g)
+                flow = FlowSampler(diagonal, self.steps, self.own)
+                way = flow.way(self._entry(whole, start, flow.grid[0], clamped), clamped)
+                times = start.new_tensor([0.0, *flow.grid[1:]])
+                found = self._couple(diagonal, start, way, times, g)
             yield (*found, held)
 
     def worth_compiling(self, lots: int, device: torch.device) -> bool:
@@ -107,27 +120,36 @@ class Coupling:
         wanted = asked is not False and (many or (asked and device.type == "cuda"))
         return bool(wanted) and can_compile(device)
 
+    def _entry(self, kernel: SoftKernel, start: Point, s: float, clamped: Tensor | None) -> Point:
+        """Where the flow takes over: ``(1 - s) z + s q_{0,1}(z)``, at s = 0 the noise itself."""
+        if not self.own:
+            return start
+        r, t, end = (times_at(kernel, start, u, clamped) for u in (0.0, s, 1.0))
+        return kernel.towards(start, kernel.log_q(start, kernel(start, r, end)).exp(), r, t)
+
     def _couple(
-        self, kernel: SoftKernel, start: Point, clamped: Tensor | None, g: torch.Generator
+        self,
+        kernel: SoftKernel,
+        start: Point,
+        way: Iterator[Point],
+        times: Tensor,
+        g: torch.Generator,
     ) -> tuple[Point, State, Tensor]:
         """``X_r``, a draw from the law that leads from it to ``X_t``, and (r, t).
 
         The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 it is the end, and the end a symbol.
         """
-        flow = FlowSampler(kernel, self.steps)
         if self.whole == 1:
-            end, pairs = deque(flow.way(start, clamped), maxlen=1)[0], [[0.0, 1.0]]
-            times = start.new_tensor(pairs).expand(len(start), 2)
-            return start.half(), kernel.decode(end), times
+            end = deque(way, maxlen=1)[0]
+            return start.half(), kernel.decode(end), times[[0, -1]].expand(len(start), 2)
         chance = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
         first, last = chance[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # of the grid
         whole = chance[:, 0] < self.whole
         first, last = first.masked_fill(whole, 0), last.masked_fill(whole, self.steps)
         low = high = start
-        for i, x in enumerate(flow.way(start, clamped), 1):
+        for i, x in enumerate(way, 1):
             low = torch.where((first == i)[:, None, None], x, low)
             high = torch.where((last == i)[:, None, None], x, high)
-        times = torch.tensor(flow.grid, device=g.device)
         r, t = times[first, None], times[last, None]
         alpha = kernel.schedule(r, t)[..., None]
         q = low + (high - low) / alpha
@@ -142,4 +164,5 @@ class Coupling:
             "order": 2,  # records made before say nothing of it: theirs is 1
             "recipe": self.recipe.describe(),
         }
-        return words if self.whole == 1 else {**words, "whole": self.whole}
+        words |= {} if self.whole == 1 else {"whole": self.whole}
+        return {**words, "own": self.own} if self.own else words
