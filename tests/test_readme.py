@@ -74,14 +74,18 @@ def recorded_recipes(name):
     record = json.loads((ROOT / "results" / name / "results.json").read_text())["settings"]
     experiment = catalog.find(name, ROOT)
     if isinstance(experiment, RealData):  # whose files may not be here
-        ours = {kind: (recipe, None) for kind, recipe in experiment.recipes.items()}
-        ours["soft"] = (experiment.recipes["soft"], experiment.coupling)
+        ours = {kind: (recipe, ()) for kind, recipe in experiment.recipes.items()}
+        ours["soft"] = (experiment.recipes["soft"], experiment.couplings)
     else:
         ours = {cell.name: (cell.recipe, cell.then) for cell in experiment.cells(Scale.paper)}
     for cell, (recipe, then) in ours.items():
         yield record[cell]["recipe"], recipe.describe()
-        if then is not None:
-            yield record[cell]["then"], then.describe()
+        if then:
+            stages = record[cell]["then"]
+            for recorded, stage in zip(
+                stages if isinstance(stages, list) else [stages], then, strict=True
+            ):
+                yield recorded, stage.describe()
 
 
 @pytest.mark.parametrize(

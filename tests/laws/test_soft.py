@@ -1,6 +1,7 @@
 """Laws of soft states: against the exact flow of a law that can be enumerated."""
 
 import itertools
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,9 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.experiment.base import Cell, Scale
+from discrete_meanflow.experiment.run import Order, run_cell
 from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel, kernel_on
 from discrete_meanflow.metric import marginal_tv, pair_tv
 from discrete_meanflow.network import MLP, FlatMLP, SingleTime
@@ -366,6 +369,30 @@ def test_the_ends_of_a_flawed_kernel_are_mended_and_else_kept(twins):
     assert (own.ends == own.ends[:, :1]).all(-1).double().mean() > 0.95
     assert (own.ends == step)[other].all(-1).double().mean() > 0.8
     assert (plain.ends == step)[other].all(-1).double().mean() < 0.1
+
+
+def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path):
+    """The diagonal, ends of the flow, ends of its own; stopped in the last."""
+    recipe = Recipe(20, batch=8, block=10)
+    stages = tuple(Coupling(20, 2, recipe, own=own) for own in (0.0, 0.5))
+    cell = Cell(
+        "twins", twins_problem(PosteriorRegression()), recipe, lambda kernels: {},
+        lambda kernel, seed: {"sum": sum(p.sum().item() for p in kernel.parameters())}, stages,
+    )  # fmt: skip
+    assert (cell.iterations, len(cell.describe()["then"])) == (60, 2)
+
+    def trained(folder, stop):
+        order, heard = Order("joint", (0,), "cpu", Scale.toy, folder), []
+        (folder / "parts").mkdir(parents=True)
+        if stop:
+            with pytest.raises(Interrupted):
+                run_cell(order, cell, heard.append, lambda: len(heard) == 5)
+        run_cell(order, cell, heard.append, lambda: False)
+        assert [news.iteration for news in heard] == [10, 20, 30, 40, 50, 60]
+        part = json.loads(order.part("twins", ".json").read_text())
+        return part["measurements"], part["curve"]["loss"]
+
+    assert trained(tmp_path / "whole", False) == trained(tmp_path / "cut", True)
 
 
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")

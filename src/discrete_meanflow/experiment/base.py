@@ -42,16 +42,17 @@ class Cell:
     # (kernel, seed) -> the raw measurements that claims are computed from; lines of text by file
     # name under "samples" become files of their own
     measure: Callable[[Kernel, int], Json]
-    then: Coupling | None = None  # a second stage of training, of one seed
+    then: tuple[Coupling, ...] = ()  # further stages of training, of one seed
 
     @property
     def iterations(self) -> int:
-        """Of both stages."""
-        return self.recipe.iterations + (self.then.recipe.iterations if self.then else 0)
+        """Of all stages."""
+        return self.recipe.iterations + sum(stage.recipe.iterations for stage in self.then)
 
     def describe(self) -> Json:
         words = {**self.problem.describe(), "recipe": self.recipe.describe()}
-        return {**words, "then": self.then.describe()} if self.then else words
+        stages = [stage.describe() for stage in self.then]
+        return {**words, "then": stages[0] if len(stages) == 1 else stages} if stages else words
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,10 @@ def soft_cell(name: str, scale: Scale) -> Cell:
     data = law(name)
     problem = sequence_problem(data, process=Soft, objective=PosteriorRegression())
     recipe = Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
-    then = Coupling(600_000, 32, replace(recipe, batch=1024))
+    then = (Coupling(600_000, 32, replace(recipe, batch=1024)),)
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
-        then = Coupling(100, 2, recipe)
+        then = (Coupling(100, 2, recipe),)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         few = _draws(scale) // 4

@@ -36,7 +36,6 @@ class JointDigits(RealData):
         "factorised": Recipe(3_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
     }
     # None: in many steps the kernel knows its 900 images by heart, in one it does not.
-    coupling: ClassVar = None
     whole = 0.3
 
     @cached_property

@@ -28,8 +28,8 @@ class JointMolecules(RealData):
     )
     matched = 1024
     recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=8_000)}
-    coupling: ClassVar = Coupling(
-        1_200_000, 16, replace(RECIPE, iterations=18_000, batch=1024), whole=0.9
+    couplings = (
+        Coupling(1_200_000, 16, replace(RECIPE, iterations=18_000, batch=1024), whole=0.9),
     )
 
     def cut(self) -> Records:

@@ -26,8 +26,10 @@ class JointNames(RealData):
         "soft": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
         "factorised": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
     }
-    coupling: ClassVar = Coupling(
-        300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
+    couplings = (
+        Coupling(
+            300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
+        ),
     )
 
     def cut(self) -> Records:

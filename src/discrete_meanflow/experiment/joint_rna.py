@@ -26,11 +26,13 @@ class JointRna(RealData):
         "soft": Recipe(15_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
         "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
     }
-    coupling: ClassVar = Coupling(
-        200_000,
-        32,
-        Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
-        whole=1,
+    couplings = (
+        Coupling(
+            200_000,
+            32,
+            Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+            whole=1,
+        ),
     )
 
     def cut(self) -> Records:

@@ -36,7 +36,7 @@ class JointSudoku(RealData):
     promises = ("at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",)
     clamps = 0.25  # the soft kernel meets puzzles, too: grids in which some cells are known
     recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=6_000)}
-    coupling: ClassVar = Coupling(300_000, 16, replace(RECIPE, iterations=8_000, batch=512))
+    couplings = (Coupling(300_000, 16, replace(RECIPE, iterations=8_000, batch=512)),)
 
     def cut(self) -> Records:
         grids = read.lines(self.file("sudoku17/solutions_random_isomorph_seed0.txt"))

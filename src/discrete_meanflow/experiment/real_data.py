@@ -68,7 +68,7 @@ class RealData(Experiment):
     one_seed = True
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
-    coupling: ClassVar[Coupling | None]  # the soft kernel's second stage
+    couplings: ClassVar[tuple[Coupling, ...]] = ()  # the soft kernel's further stages
     whole: ClassVar[float] = 0.1  # share of its time pairs that are (0, 1)
     clamps: ClassVar[float] = 0.0  # share of its training records of which some is known
     matched: ClassVar[int] = 0  # of its training noises, how many are dealt out together
@@ -109,10 +109,10 @@ class RealData(Experiment):
     def _cell(self, kind: str, scale: Scale) -> Cell:
         data = TokenArray(self.records.train, self.records.vocabulary)
         problem = self.problem(kind, data, scale)
-        recipe, then = self.recipes[kind], self.coupling if kind == "soft" else None
+        recipe, then = self.recipes[kind], self.couplings if kind == "soft" else ()
         if scale is Scale.toy:
             recipe = replace(scale.recipe(recipe), batch=16, iterations=10)
-            then = None if then is None else Coupling(50, 2, recipe)
+            then = tuple(Coupling(50, 2, recipe, own=stage.own) for stage in then)
 
         def measure(kernel: Kernel, seed: int) -> Json:
             assert isinstance(problem.process, SequenceProcess)
@@ -151,8 +151,8 @@ class RealData(Experiment):
             process=lambda data: process,
             kernel=kernel,
             times=TauUniform(process.states, self.whole),
-            # With a second stage to come, the diagonal is all that the first has to learn.
-            objective=PosteriorRegression() if self.coupling else None,
+            # With another stage to come, the diagonal is all that the first has to learn.
+            objective=PosteriorRegression() if self.couplings else None,
         )
 
     def more_samples(

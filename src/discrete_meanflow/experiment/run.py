@@ -216,11 +216,12 @@ def run_cell(
     stage = Stage(order, cell, watch, stopped)
     try:
         trainer = stage.train(cell.problem, cell.recipe, ".safetensors")
-        if cell.then is not None:
+        for i, coupling in enumerate(cell.then):
             kernel = copy.deepcopy(trainer.kernels()[0])
             with EXCLUSIVE:
-                problem = cell.then.problem(cell.problem, kernel, order.seeds[0], stopped)
-            trainer = stage.train(problem, cell.then.recipe, "-then.safetensors", [kernel])
+                problem = coupling.problem(cell.problem, kernel, order.seeds[0] + i, stopped)
+            suffix = f"-then{'' if i == 0 else i + 1}.safetensors"
+            trainer = stage.train(problem, coupling.recipe, suffix, [kernel])
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
