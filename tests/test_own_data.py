@@ -4,6 +4,7 @@ import contextlib
 import gc
 import gzip
 import json
+import math
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Arrays, Columns, Strings
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.onestep import drawn as drawing
 from discrete_meanflow.onestep import export as exporting
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
@@ -319,7 +321,7 @@ def test_evaluation_tells_copies_from_the_new(judgeable):
     assert 0 < real["nearest"] < 1
 
 
-ASKED = Asked(20, 3, (1, 4))
+ASKED, READ = Asked(20, 3, (1, 4)), ("held out", "1 step", "4 steps")
 
 
 def test_samples_drawn_elsewhere_are_judged_without_the_weights(judgeable, tmp_path):
@@ -331,41 +333,76 @@ def test_samples_drawn_elsewhere_are_judged_without_the_weights(judgeable, tmp_p
     found = find(folder, ASKED)
     assert found is not None
     assert judged(folder, found) == evaluate(judgeable, ASKED)
-    for other in (replace(ASKED, seed=4), replace(ASKED, steps=(1,)), replace(ASKED, n=10)):
-        assert find(folder, other) is None
+    others = (replace(ASKED, seed=4), replace(ASKED, steps=(1,)), replace(ASKED, n=10))
+    for other in others:
+        with pytest.raises(InputError, match=r"other samples: .* -n 20 --seed 3 --steps 1 4"):
+            find(folder, other)
     weights.write_bytes(b"others")  # by which these samples were not drawn
-    assert find(folder, ASKED) is None
+    assert [find(folder, each) for each in (ASKED, *others)] == [None] * 4
 
 
-@pytest.mark.parametrize("what", ["no words", "bits", "environment", "few", "tokens", "no file"])
+DAMAGE = {
+    "no words": None,
+    "bits": {"bits": "{}"},
+    "no number": {"bits": json.dumps(dict.fromkeys(READ, math.nan))},
+    "much": {"bits": json.dumps(dict.fromkeys(READ, 10**400))},
+    "asked": {"asked": "{"},
+    "environment": {"environment": "3"},
+    "odd": {"environment": json.dumps(run.environment() | {"gpu": "\ud800"})},
+}
+
+
+@pytest.mark.parametrize("what", [*DAMAGE, "few", "tokens", "no file"])
 def test_damaged_samples_are_refused(what, judgeable, tmp_path):
     folder, path = tmp_path / "run", tmp_path / "run" / "samples.safetensors"
     judgeable.save(folder)
     asked = replace(ASKED, reading=50)
-    keep(
-        folder,
-        replace(
-            draw(judgeable, ASKED),
-            asked=asked,
-            bits=dict.fromkeys(("held out", "1 step", "4 steps"), 1.0),
-        ),
-    )
+    keep(folder, replace(draw(judgeable, ASKED), asked=asked, bits=dict.fromkeys(READ, 1.0)))
     assert find(folder, asked) is not None
     with safe_open(path, "pt") as file:
         words, tokens = file.metadata(), {k: file.get_tensor(k) for k in ("1", "4")}
-    wrong = {"bits": {"bits": "{}"}, "environment": {"environment": "3"}}
-    words = None if what == "no words" else words | wrong.get(what, {})
+    change = DAMAGE.get(what, {})
     tokens["4"] = {"few": tokens["4"][:3], "tokens": tokens["4"] + 100}.get(what, tokens["4"])
-    save_file(tokens, path, words)
+    save_file(tokens, path, None if change is None else words | change)
     if what == "no file":
         path.write_bytes(b"x")
-    with pytest.raises(InputError, match="samples"):
+    with pytest.raises(InputError, match=r"samples\.safetensors"):
         find(folder, asked)
+
+
+def test_a_reader_learns_from_what_is_compared_with_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawing, "FEWEST_READ", 20)
+    text = tmp_path / "long.txt"
+    text.write_text("it was a dark and stormy night, " * 200)
+    kind = kinds.Windows(16)
+    prepare(tmp_path / "run", kind, kind.read(text), "cpu", iterations=4, size=1e4, held_out=40)
+    train(tmp_path / "run", Processes(), lambda news: None)
+    model = OneStepModel.load(tmp_path / "run", "cpu")
+    heard, trained = [], drawing.Reader.trained
+
+    def listen(x, *given):
+        heard.extend([x, trained(x, *given, batch=8, width=32, layers=1)])
+        return heard[1]
+
+    monkeypatch.setattr(drawing.Reader, "trained", listen)
+    found = draw(model, Asked(10, 0, (1, 4), reading=50))
+    held_out = run.read_tokens(model.folder, run.HELD_OUT, model.config.codec)
+    assert torch.equal(heard[0][::16], held_out[20:])
+    assert torch.equal(heard[0][1, :-1], heard[0][0, 1:])  # windows begin anywhere
+    read = (held_out[10:20], found.samples[1], found.samples[4])
+    assert found.bits == dict(zip(READ, map(heard[1].bits, read), strict=True))
+    scores = judged(model.folder, found)["scores"]
+    assert {who: each["bits"] for who, each in scores.items()} == found.bits
+    with pytest.raises(InputError, match="a reader needs 20 held-out records"):
+        draw(model, Asked(15, 0, (1,), reading=50))
 
 
 BARE = """
 import runpy, sys
-for name in ("tyro", "rich", "matplotlib", "scipy", "sklearn", "rdkit"):
+for name in (
+    "tyro", "rich", "matplotlib", "scipy", "sklearn", "rdkit",
+    "accelerate", "tensorboard", "pyarrow",
+):
     sys.modules[name] = None
 runpy.run_module("discrete_meanflow.onestep", run_name="__main__", alter_sys=True)
 """
@@ -377,18 +414,26 @@ def test_a_bare_machine_trains_and_draws_what_is_judged_elsewhere(tmp_path, monk
     path.write_text("\n".join(f"{a}{b}{c}" for a in "abcdefgh" for b in "ijklm" for c in "nopqr"))
     words = [path, "--out", out, "--minutes", "0.01", "--size", "1e4", "-n", "8", "--steps", "1"]
     command = [sys.executable, "-c", BARE, *map(str, words)]
+    other = tmp_path / "b" / "words.txt"  # of the same name
+    other.parent.mkdir()
+    other.write_text(path.read_text() + "\nzz")
     for line, code, message in (
+        ([*command, "--steps", "0"], 2, "steps from 1"),
         (command, 0, "now dmf evaluate"),
-        (command, 0, "now dmf evaluate"),  # again: it is trained
+        (command, 0, "going on with it"),
         ([*command, "--seed", "1"], 2, "another run"),
+        ([*command[:3], str(other), *command[4:]], 2, "another run"),
     ):
         done = subprocess.run(line, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         assert message in done.stdout + done.stderr
     (out / "weights.safetensors").unlink()
-    code, said, err = in_process(monkeypatch, capsys, "evaluate", out, "-n", 8, "--steps", 1)
+    code, said, err = in_process(
+        monkeypatch, capsys, "evaluate", out, "-n", 8, "--seed", 0, "--steps", 1
+    )
     assert code == 0, err
     assert "1 step" in said
+    assert "as they were kept" in said
 
 
 def test_what_is_no_sequence_is_invalid():

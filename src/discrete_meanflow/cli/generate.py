@@ -220,11 +220,16 @@ class Evaluate:
         from discrete_meanflow.onestep.folder import write_json
         from discrete_meanflow.report.evaluation import draw_evaluation
 
+        console = Console()
         asked = Asked(self.n, self.seed, self.steps, self.reading)
         drawn = find(self.run, asked)
         if drawn is None:
             drawn = draw(OneStepModel.load(self.run, self.device), asked)
             keep(self.run, drawn)
+        else:
+            made = drawn.environment
+            text = f"samples of {made['date']}, {made['gpu'] or made['machine']}, as they were kept"
+            console.print(f"{text}; to draw anew, delete samples.safetensors", highlight=False)
         found = judged(self.run, drawn)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
@@ -236,7 +241,6 @@ class Evaluate:
             table.add_column(name, justify="right", overflow="fold")
         for who, scores in found["scores"].items():
             table.add_row(who, *(f"{scores[name]:.4f}" for name in names))
-        console = Console()
         console.print(table)
         text = f"{self.run}/evaluation.json, evaluation.png"
         console.print(text, highlight=False, markup=False)

@@ -5,6 +5,7 @@ run folder; ``dmf evaluate RUN`` judges them elsewhere, with the same numbers.
 """
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ from discrete_meanflow.data.kind import KINDS, detect, find_kind
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.guard import guarded
 from discrete_meanflow.onestep.drawn import STEPS, Asked, draw, keep
-from discrete_meanflow.onestep.folder import is_trained, read_json
+from discrete_meanflow.onestep.folder import is_trained, read_json, write_json
 from discrete_meanflow.onestep.model import OneStepModel, find_device
 from discrete_meanflow.onestep.prepare import prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.training import Processes
 
 NAME = "python -m discrete_meanflow.onestep"
+NAMES = [name for name in KINDS if name != "tokenised"]  # which needs a tokenizer
 
 
 def main() -> int:
@@ -28,7 +30,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, required=True, help="run folder; one that is there is gone on with"
     )
-    parser.add_argument("--kind", default="auto", choices=["auto", *KINDS])
+    parser.add_argument("--kind", default="auto", choices=["auto", *NAMES])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--size", type=float, help="parameters of the network")
     parser.add_argument("--seed", type=int, default=0)
@@ -41,21 +43,24 @@ def main() -> int:
 
 
 def _run(given: argparse.Namespace) -> None:
+    asked = Asked(given.n, given.seed, tuple(given.steps), given.reading)
     device, command = find_device(given.device), _command(given)
+    if not given.file.is_file():
+        raise InputError(f"{given.file} does not exist")
+    told = {"command": command, "sha256": _digest(given.file)}
     if not (given.out / "config.json").exists():
-        _prepare(given, device, command)
-    elif read_json(given.out / "data.json").get("command") != command:
+        _prepare(given, device, told)
+    elif not told.items() <= read_json(given.out / "data.json").items():
         raise InputError(f"{given.out} holds another run; choose another --out")
+    else:
+        print(f"{given.out} holds this run already; going on with it", flush=True)
     if not is_trained(given.out):
         train(given.out, Processes(device=device), _teller())
-    drawn = draw(
-        OneStepModel.load(given.out, device),
-        Asked(given.n, given.seed, tuple(given.steps), given.reading),
-    )
+    drawn = draw(OneStepModel.load(given.out, device), asked)
     keep(given.out, drawn)
     for who, bits in drawn.bits.items():
         print(f"{who}: {bits:.3f} bits")
-    print(f"{given.out}: trained, samples drawn; now dmf evaluate {given.out}", flush=True)
+    print(f"trained, samples drawn; now dmf evaluate {given.out} {asked.options}", flush=True)
 
 
 def _command(given: argparse.Namespace) -> str:
@@ -66,14 +71,18 @@ def _command(given: argparse.Namespace) -> str:
     return " ".join([NAME, given.file.name, *words, *size])
 
 
-def _prepare(given: argparse.Namespace, device: str, command: str) -> None:
-    if not given.file.exists():
-        raise InputError(f"{given.file} does not exist")
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _prepare(given: argparse.Namespace, device: str, told: dict[str, str]) -> None:
     kind = detect(given.file) if given.kind == "auto" else find_kind(given.kind)
     card = prepare(
         given.out, kind, kind.read(given.file), device, minutes=given.minutes, size=given.size,
-        seed=given.seed, command=command,
+        seed=given.seed, command=told["command"],
     )  # fmt: skip
+    write_json(given.out / "data.json", card | told)  # by which it is known again
     for key, value in card.items():
         print(f"  {key}: {value}", flush=True)
 

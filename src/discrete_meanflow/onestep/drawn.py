@@ -3,7 +3,7 @@ draw them may not be where there are the packages that judge."""
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.metric.text import Reader
+from discrete_meanflow.metric.text import FEWEST, Reader
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.model import OneStepModel
 from discrete_meanflow.types import State
@@ -21,6 +21,8 @@ from discrete_meanflow.types import State
 Json = dict[str, Any]
 STEPS = (1, 2, 4, 8, 16)
 FEWEST_READ = 1000  # records that a reader can learn from
+MOST_BITS = 1e3  # per symbol
+MISREAD = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 HELD_OUT, SAMPLES = "held out", "samples"
 
 
@@ -34,6 +36,22 @@ class Asked:
     steps: tuple[int, ...] = STEPS
     reading: int = 0
 
+    def __post_init__(self) -> None:
+        if self.n < 4:
+            raise InputError(f"evaluate: at least 4 records, got {self.n}")
+        if not self.steps or min(self.steps) < 1 or len(set(self.steps)) < len(self.steps):
+            given = " ".join(map(str, self.steps)) or "none"
+            raise InputError(f"evaluate: numbers of steps from 1, each once, got {given}")
+        if self.reading and self.reading < FEWEST:
+            raise InputError(f"a reader needs at least {FEWEST} steps, got {self.reading}")
+
+    @property
+    def options(self) -> str:
+        """As they are given to a command."""
+        steps = " ".join(map(str, self.steps))
+        reading = f" --reading {self.reading}" * bool(self.reading)
+        return f"-n {self.n} --seed {self.seed} --steps {steps}{reading}"
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -45,8 +63,6 @@ class Compared:
 
     @classmethod
     def of(cls, folder: Path, codec: Codec, n: int) -> "Compared":
-        if n < 4:
-            raise InputError(f"evaluate: at least 4 records, got {n}")
         held_out = run.read_tokens(folder, run.HELD_OUT, codec)
         if len(held_out) < 8:
             raise InputError(f"evaluate: {len(held_out)} held-out records are too few; at least 8")
@@ -63,28 +79,27 @@ class Drawn:
     bits: dict[str, float]  # of the held-out records, too; of none without a reader
     environment: Json
 
+    def judged(self, compared: Compared) -> dict[str, State]:
+        """All that is scored, by name."""
+        return {HELD_OUT: compared.fresh} | {in_words(k): x for k, x in self.samples.items()}
+
 
 def draw(model: OneStepModel, asked: Asked) -> Drawn:
-    codec, kind = model.config.codec, model.config.kind
+    codec = model.config.codec
     compared = Compared.of(model.folder, codec, asked.n)
-    count = len(compared.fresh)
-    samples = {k: torch.cat(list(model.tokens(count, k, seed=asked.seed))) for k in asked.steps}
-    bits = {}
-    if asked.reading:
-        length = codec.bare.length  # without the class
-        rest = _to_read(compared.rest[:, :length], kind)
-        device = str(model.kernel.home.device)
-        reader = Reader.trained(rest, codec.bare.vocabulary, device, asked.reading)
-        read = (compared.fresh, *samples.values())
-        bits = {
-            who: reader.bits(x[:, :length]) for who, x in zip(_read_by(asked), read, strict=True)
-        }
-    return Drawn(asked, samples, bits, run.environment())
-
-
-def _read_by(asked: Asked) -> list[str]:
-    """Whose bits a reader tells, if there is one."""
-    return [HELD_OUT, *map(in_words, asked.steps)] if asked.reading else []
+    length = codec.bare.length  # without the class
+    rest = _to_read(compared.rest[:, :length], model.config.kind) if asked.reading else None
+    samples = {
+        k: torch.cat(list(model.tokens(len(compared.fresh), k, seed=asked.seed)))
+        for k in asked.steps
+    }
+    drawn = Drawn(asked, samples, {}, run.environment())
+    if rest is None:
+        return drawn
+    device = str(model.kernel.home.device)
+    reader = Reader.trained(rest, codec.bare.vocabulary, device, asked.reading)
+    bits = {who: reader.bits(x[:, :length]) for who, x in drawn.judged(compared).items()}
+    return replace(drawn, bits=bits)
 
 
 def in_words(steps: int) -> str:
@@ -96,7 +111,7 @@ def _to_read(rest: State, kind: Kind) -> State:
     if len(rest) < FEWEST_READ:
         raise InputError(
             f"a reader needs {FEWEST_READ} held-out records beside those that are compared, and "
-            f"{len(rest)} are left: dmf train with a larger --held-out, or a smaller -n"
+            f"{len(rest)} are left: a smaller -n, or dmf train with a larger --held-out"
         )
     return rest.flatten().unfold(0, rest.shape[1], 1) if isinstance(kind, Windows) else rest
 
@@ -120,20 +135,25 @@ def find(folder: Path, asked: Asked) -> Drawn | None:
 
     Where the weights are missing, they were left where the samples were drawn.
     """
-    path = folder / f"{SAMPLES}.safetensors"
-    if not path.exists():
+    path, weights = folder / f"{SAMPLES}.safetensors", _weights(folder)
+    if not path.is_file():
         return None
     codec = run.read_config(folder).codec
     try:
         with safe_open(path, framework="pt") as file:
             about = {name: json.loads(value) for name, value in (file.metadata() or {}).items()}
-        same = about["asked"] == {**asdict(asked), "steps": list(asked.steps)}
-        if not same or _weights(folder) not in (None, about["weights"]):
-            return None
-        bits = {who: float(about["bits"][who]) for who in _read_by(asked)}
-        environment = dict(about["environment"])
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        kept = Asked(**(about["asked"] | {"steps": tuple(about["asked"]["steps"])}))
+        who = [HELD_OUT, *map(in_words, kept.steps)] if kept.reading else []
+        bits = {name: float(about["bits"][name]) for name in who}
+        environment = {name: about["environment"][name] for name in run.environment()}
+        _check(bits, environment)
+        by = about["weights"]
+    except (SafetensorError, OSError, *MISREAD) as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
+    if kept != asked and weights is None:
+        raise InputError(f"{path} holds other samples: dmf evaluate {folder} {kept.options}")
+    if kept != asked or weights not in (None, by):
+        return None
     samples = run.read_tensors(path, {str(k) for k in asked.steps})
     count = len(Compared.of(folder, codec, asked.n).fresh)
     for each in samples.values():
@@ -143,9 +163,21 @@ def find(folder: Path, asked: Asked) -> Drawn | None:
     return Drawn(asked, {k: samples[str(k)] for k in asked.steps}, bits, environment)
 
 
+def _check(bits: dict[str, float], environment: Json) -> None:
+    """What comes from a file is written again, and drawn."""
+    if not all(0 <= value <= MOST_BITS for value in bits.values()):
+        raise ValueError(f"bits of {bits}")
+    for value in environment.values():
+        if value is not None:
+            str.encode(value)
+
+
 def _weights(folder: Path) -> str | None:
     path = folder / "weights.safetensors"
-    if not path.exists():
+    if not path.is_file():
         return None
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None

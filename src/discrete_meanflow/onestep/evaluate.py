@@ -12,7 +12,7 @@ from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.drawn import HELD_OUT, Asked, Compared, Drawn, draw, in_words
+from discrete_meanflow.onestep.drawn import Asked, Compared, Drawn, draw
 from discrete_meanflow.onestep.model import OneStepModel
 from discrete_meanflow.types import State
 
@@ -31,7 +31,6 @@ def judged(folder: Path, drawn: Drawn) -> Json:
     train = run.read_tokens(folder, run.TRAIN, config.codec)
     compared = Compared.of(folder, config.codec, drawn.asked.n)
     judge = Judge(config, train, compared.reference)
-    named = {HELD_OUT: compared.fresh} | {in_words(k): x for k, x in drawn.samples.items()}
     return {
         "records": len(compared.fresh),
         "seed": drawn.asked.seed,
@@ -41,7 +40,7 @@ def judged(folder: Path, drawn: Drawn) -> Json:
             "nearest": two_samples.neighbours_among(compared.fresh, train),
         },
         "environment": drawn.environment,
-        "scores": {who: judge(x, drawn.bits.get(who)) for who, x in named.items()},
+        "scores": {who: judge(x, drawn.bits.get(who)) for who, x in drawn.judged(compared).items()},
     }
 
 

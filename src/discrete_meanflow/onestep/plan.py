@@ -152,7 +152,7 @@ class Plan:
 
 
 def sensible_size(device: str, symbols: int) -> float:
-    """Parameters for training data of so many symbols."""
+    """Parameters for training data of so many symbols, pads among them."""
     if torch.device(device).type != "cuda":
         return CPU_SIZE
     return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols))

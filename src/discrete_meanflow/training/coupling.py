@@ -35,7 +35,7 @@ class Coupling:
     With ``own`` the flow takes over from the kernel: it starts at that time (on the clock tau), on
     the straight way from the noise to where the kernel's one step leads. An exact kernel's ends
     stay as they are. Those of a trained one are mended where its positions do not belong together,
-    and else kept: ends as good as the flow's, and nearer to what the kernel can learn.
+    and else kept: ends that are nearer to what the kernel can learn.
     """
 
     count: int
@@ -101,7 +101,7 @@ class Coupling:
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         network: nn.Module = SingleTime(kernel.network)
         diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
-        whole = SoftKernel(kernel.network, process.states)
+        one_step = SoftKernel(kernel.network, process.states)
         while True:
             held = process.clamps.sample((size,), process.length, g)
             x1 = process.data.sample((size,), g)
@@ -109,7 +109,7 @@ class Coupling:
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 clamped = held if process.clamps.share else None
                 flow = FlowSampler(diagonal, self.steps, self.own)
-                way = flow.way(self._entry(whole, start, flow.grid[0], clamped), clamped)
+                way = flow.way(self._entry(one_step, start, flow.grid[0], clamped), clamped)
                 times = start.new_tensor([0.0, *flow.grid[1:]])
                 found = self._couple(diagonal, start, way, times, g)
             yield (*found, held)
