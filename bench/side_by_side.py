@@ -1,11 +1,13 @@
 """What the benches share: timing two things in one run, and the record of it."""
 
+import contextlib
 import datetime
 import json
 import platform
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,24 @@ def anonymous_mib(process: int | str = "self") -> float:
     except OSError:
         return 0.0
     return next((int(x.split()[1]) / 1024 for x in lines if x.startswith("RssAnon")), 0.0)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[float]]:
+    """``[MiB]``: the most that this process has held for itself, meanwhile."""
+    peak, done = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            peak[0] = max(peak[0], anonymous_mib())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peak
+    finally:  # else a fault in what is watched would go unheard
+        done.set()
+        watcher.join()
 
 
 def eager_step(

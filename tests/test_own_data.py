@@ -252,30 +252,18 @@ def test_a_class_is_learned():
 
 
 STREAM = """
-import sys, threading
+import sys
 from discrete_meanflow.cli.generate import Sample
 from pathlib import Path
-from side_by_side import anonymous_mib
-
-peak, done = [0.0], threading.Event()
-
-def watch():
-    while not done.wait(0.002):
-        peak[0] = max(peak[0], anonymous_mib())
+from side_by_side import watched
 
 def sampled(n):
-    peak[0] = 0.0
-    done.wait(0.01)
-    peak[0] = 0.0  # a look that was under way is over
-    Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
+    with watched() as peak:
+        Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
     return peak[0]
 
-watcher = threading.Thread(target=watch)
-watcher.start()
 sampled(20_000)  # imports, and a lot
 few, many = sampled(20_000), sampled(600_000)
-done.set()
-watcher.join()
 print(many - few)
 """
 
@@ -575,29 +563,22 @@ def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
 
 
 MEMORY = """
-import sys, threading
+import sys
 from pathlib import Path
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.onestep import folder
-from side_by_side import anonymous_mib
+from side_by_side import anonymous_mib, watched
 import torch
 
-before, peak, done = anonymous_mib(), [0.0], threading.Event()
-
-def watch():
-    while not done.wait(0.002):
-        peak[0] = max(peak[0], anonymous_mib())
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-dataset = Windows(64).read(Path(sys.argv[1]))
-folder.write_tokens(Path(sys.argv[2]), dataset.encoded(), dataset.codec.vocabulary)
-tokens = folder.read_tokens(Path(sys.argv[2]).parent, "train", dataset.codec)
-data = TokenArray(tokens, dataset.codec.vocabulary)
-data.sample((100, 256), torch.Generator().manual_seed(0))
-done.set()
-watcher.join()
+before = anonymous_mib()
+with watched() as peak:
+    dataset = Windows(64).read(Path(sys.argv[1]))
+    stored = {"tokens": dataset.encoded()}
+    folder.write_tokens(Path(sys.argv[2]), stored, dataset.codec.vocabulary)
+    tokens = folder.read_tokens(Path(sys.argv[2]).parent, "train", dataset.codec)
+    data = TokenArray(tokens, dataset.codec.vocabulary)
+    data.sample((100, 256), torch.Generator().manual_seed(0))
 print(peak[0] - before)
 """
 
