@@ -4,6 +4,7 @@ import contextlib
 import csv
 import gzip
 import importlib.util
+import io
 import string
 import sys
 import zipfile
@@ -269,12 +270,12 @@ def _array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
     if name.endswith(".npz"):
         with (
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
-            packed.open("samples.npy", "w", force_zip64=True) as out,
+            packed.open(_dateless("samples.npy"), "w", force_zip64=True) as out,
         ):
             yield out
     elif name.endswith((".npy", ".npy.gz")):
-        with gzip.open(path, "wb") if name.endswith(".gz") else open(path, "wb") as out:
-            yield out  # type: ignore[misc]
+        with _opened(path, name.endswith(".gz")) as out:
+            yield out
     else:
         raise InputError(f"{name}: arrays are written to FILE.npy, FILE.npy.gz or FILE.npz")
 
@@ -310,6 +311,27 @@ def _text(path: Path | None) -> Iterator[TextIO]:
         except OSError as error:
             raise InputError(f"cannot print: {error.strerror or error}") from None
         return
-    opened = gzip.open if path.suffix == ".gz" else open
-    with replacing(path) as partial, opened(partial, "wt", encoding="utf-8", newline="") as out:
-        yield out
+    with (
+        replacing(path) as partial,
+        _opened(partial, path.suffix == ".gz") as out,
+        io.TextIOWrapper(out, "utf-8", newline="") as text,
+    ):
+        yield text
+
+
+def _dateless(name: str) -> zipfile.ZipInfo:
+    """An entry of a packed file, without a date."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+@contextmanager
+def _opened(path: Path, packed: bool) -> Iterator[IO[bytes]]:
+    """A file to write to; packed without its name and date, so that a seed makes the same file."""
+    with open(path, "wb") as file:
+        if not packed:
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as out:
+            yield out  # type: ignore[misc]
