@@ -1,6 +1,7 @@
 """Writing a file so that whoever reads it finds the old one or the new one, whole."""
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -32,6 +33,15 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, by which it is known again."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -134,7 +134,7 @@ class Train:
             folder, kind, dataset, processes.device, minutes=self.minutes,
             iterations=self.iterations, size=self.size, batch=self.batch,
             accumulate=self.accumulate, seed=self.seed, held_out=self.held_out,
-            processes=processes.count, command=self._command,
+            processes=processes.count, told={"command": self._command},
         )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)

@@ -269,7 +269,7 @@ def _array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
     """What to write an array to, as its name tells."""
     if name.endswith(".npz"):
         with (
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+            zipfile.ZipFile(path, "w") as packed,
             packed.open(_dateless("samples.npy"), "w", force_zip64=True) as out,
         ):
             yield out

@@ -5,16 +5,16 @@ run folder; ``dmf evaluate RUN`` judges them elsewhere, with the same numbers.
 """
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from discrete_meanflow.data.kind import KINDS, detect, find_kind
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import digest
 from discrete_meanflow.guard import guarded
 from discrete_meanflow.onestep.drawn import STEPS, Asked, draw, keep
-from discrete_meanflow.onestep.folder import is_trained, read_json, write_json
+from discrete_meanflow.onestep.folder import is_trained, read_json
 from discrete_meanflow.onestep.model import OneStepModel, find_device
 from discrete_meanflow.onestep.prepare import prepare
 from discrete_meanflow.onestep.train import News, train
@@ -47,7 +47,7 @@ def _run(given: argparse.Namespace) -> None:
     device, command = find_device(given.device), _command(given)
     if not given.file.is_file():
         raise InputError(f"{given.file} does not exist")
-    told = {"command": command, "sha256": _digest(given.file)}
+    told = {"command": command, "sha256": digest(given.file)}
     if not (given.out / "config.json").exists():
         _prepare(given, device, told)
     elif not told.items() <= read_json(given.out / "data.json").items():
@@ -71,18 +71,12 @@ def _command(given: argparse.Namespace) -> str:
     return " ".join([NAME, given.file.name, *words, *size])
 
 
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _prepare(given: argparse.Namespace, device: str, told: dict[str, str]) -> None:
     kind = detect(given.file) if given.kind == "auto" else find_kind(given.kind)
     card = prepare(
         given.out, kind, kind.read(given.file), device, minutes=given.minutes, size=given.size,
-        seed=given.seed, command=told["command"],
+        seed=given.seed, told=told,
     )  # fmt: skip
-    write_json(given.out / "data.json", card | told)  # by which it is known again
     for key, value in card.items():
         print(f"  {key}: {value}", flush=True)
 

@@ -1,7 +1,6 @@
 """The samples of a run that are judged. They can be kept in its folder: where there is a GPU to
 draw them may not be where there are the packages that judge."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import digest
 from discrete_meanflow.metric.text import FEWEST, Reader
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.model import OneStepModel
@@ -174,10 +174,4 @@ def _check(bits: dict[str, float], environment: Json) -> None:
 
 def _weights(folder: Path) -> str | None:
     path = folder / "weights.safetensors"
-    if not path.is_file():
-        return None
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    return digest(path) if path.is_file() else None

@@ -35,11 +35,11 @@ def prepare(
     seed: int = 0,
     held_out: int | None = None,
     processes: int = 1,
-    command: str | None = None,
+    told: Mapping[str, str] | None = None,
 ) -> Json:
     """Write a run folder that is ready to be trained; the data card, as it stands in it.
 
-    ``command`` is kept in it: how the run can be made again.
+    What is ``told`` is kept in it: the command that makes the run again, for one.
     """
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
@@ -60,7 +60,7 @@ def prepare(
         "training records": len(train),
         "held-out records": len(rest),
         **understood(codec, dataset),
-        **({} if command is None else {"command": command}),
+        **(told or {}),
     }
     size = sensible_size(device, train.numel()) if size is None else size
     plan = choose(codec, device, size, seed, batch, accumulate, processes)

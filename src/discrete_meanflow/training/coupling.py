@@ -102,13 +102,13 @@ class Coupling:
         network: nn.Module = SingleTime(kernel.network)
         diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
         one_step = SoftKernel(kernel.network, process.states)
+        flow = FlowSampler(diagonal, self.steps, self.own)
         while True:
             held = process.clamps.sample((size,), process.length, g)
             x1 = process.data.sample((size,), g)
             start = process.hold(process.source((size, process.length), g), x1, held)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 clamped = held if process.clamps.share else None
-                flow = FlowSampler(diagonal, self.steps, self.own)
                 way = flow.way(self._entry(one_step, start, flow.grid[0], clamped), clamped)
                 times = start.new_tensor([0.0, *flow.grid[1:]])
                 found = self._couple(diagonal, start, way, times, g)
