@@ -7,13 +7,17 @@ parameter and token, 12 D w for attention in each layer and token (Kaplan et al.
 a third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,
 which is what ``dmf train`` takes. The peak is that of the data sheet for bfloat16 without
 sparsity; on a CPU, a large matrix product measured in the same run. What a block of training takes
-beyond its steps (drawing and matching its paths, reading back losses), the network waits for.
+beyond its steps (drawing and matching its paths, reading back losses), the network waits for; a GPU
+does most of that, too, and is idle for less.
 """
 
 import argparse
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.experiment.real_data import PEAK
@@ -53,11 +57,22 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
     return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
 
 
+def idle(work: Callable[[], object]) -> float:
+    """Share of the time of a call in which the GPU runs nothing."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        started = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        wall = time.perf_counter() - started
+    return 1 - sum(e.self_device_time_total for e in seen.key_averages()) / 1e6 / wall
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7, 1e8])
-    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     device, batch = given.device, given.batch
@@ -89,6 +104,9 @@ def main() -> None:
         blocks = trainer.blocks()  # of the last, as it is trained
         next(blocks)
         whole = seconds(lambda blocks=blocks: next(blocks), 3, device) / BLOCK
+        if device == "cuda":
+            key = f"{name}: share of a block in which the GPU is idle"
+            numbers[key] = idle(lambda blocks=blocks: next(blocks))
         kernel = trainer.kernels()[0]
         noise = torch.Generator(device).manual_seed(0)
         start = problem.process.source((4 * batch, D), noise)

@@ -108,6 +108,21 @@ def test_one_dial_for_the_size(parameters):
     assert 0.4 * parameters < count <= parameters
 
 
+def test_half_the_precision_gives_nearly_the_same():
+    torch.manual_seed(0)
+    network = AdaptiveTransformer(5, 4, 64, 3, 2)
+    for p in network.parameters():  # a fresh one is the identity
+        torch.nn.init.normal_(p, std=0.1)
+    carried = []
+    network.norm.register_forward_pre_hook(lambda _, given: carried.append(given[0].dtype))
+    x, t = torch.randint(5, (16, 4)), torch.rand(16, 1)
+    exact = network(x, t / 2, t)
+    with torch.autocast("cpu", torch.bfloat16):
+        near = network(x, t / 2, t).float()
+    assert carried == [torch.float32, torch.bfloat16]
+    assert 0 < (near - exact).norm() / exact.norm() < 0.02
+
+
 def test_rotary_attention_sees_distances_alone():
     rotation = Rotation(8, 16).double()
     q, k = torch.randn(2, 1, 16, generator=seeded(), dtype=torch.float64)

@@ -597,6 +597,16 @@ def test_a_plain_denoiser_computes_where_it_is_told():
     assert abs(perfect) < 1e-6 < start
 
 
+def test_couples_are_learned_beside_the_diagonal():
+    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
+    for p in kernel.parameters():  # a fresh one's logits are flat
+        torch.nn.init.normal_(p, std=0.3)
+    first, second = (PathSample(*(a[i : i + 4] for a in PATH)) for i in (0, 4))
+    apart = PosteriorRegression()(kernel, first) + KernelCE()(kernel, second)
+    assert torch.allclose(OnCouples()(kernel, PATH), apart)
+    assert not torch.allclose(KernelCE()(kernel, PATH), apart / 2)
+
+
 def test_soft_and_hard_are_one_word_apart():
     problems = [sequence_problem(LAW, process=process) for process in (Masking, Soft)]
     for problem in problems:
@@ -625,8 +635,7 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: Coupling(0, 1, Recipe(1)), "needs couples and steps"),
         (lambda: Coupling(1, 1, Recipe(1), whole=2), "share of whole ways"),
         (lambda: Coupling(1, 1, Recipe(1), own=1), "start in"),
-        (lambda: twins_problem(OnCouples(PosteriorRegression())), "couples need both"),
-        (lambda: OnCouples(KernelCE()), "one for soft states"),
+        (lambda: twins_problem(OnCouples()), "couples need both"),
         (lambda: Coupled(TWINS, torch.zeros(4, 3, 3), torch.zeros(4, 3).long()), "do not belong"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "from 0 to 2"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "1 of them for 2"),

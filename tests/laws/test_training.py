@@ -460,6 +460,28 @@ def test_products_of_split_products_are_split(monkeypatch):
     assert torch.allclose(split(a, b, c), f(a, b, c))
 
 
+@pytest.mark.parametrize("form", ["tanh", "none"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_traced_gelu_is_gelu(form, dtype):
+    x = torch.linspace(-8, 8, 1001, dtype=dtype)
+
+    def gelu(x):
+        return torch.nn.functional.gelu(x, approximate=form)
+
+    def value_and_slopes(x):
+        leaf = x.detach().requires_grad_()
+        with torch.enable_grad():
+            value = gelu(leaf)
+            (slope,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach(), slope, torch.func.jvp(gelu, (x,), (torch.ones_like(x),))[1]
+
+    graph = trace(value_and_slopes, x)
+    assert ("tanh" in graph.code or "gelu" in graph.code) == (form == "none")
+    for found, exact in zip(graph(x), value_and_slopes(x), strict=True):
+        assert found.dtype == dtype
+        assert (found - exact).abs().max() <= 64 * torch.finfo(dtype).eps
+
+
 def test_training_recovers_a_kernel():
     p = problem(lambda process: KernelResidual(ExactExpectation(process)))
     trainer = Trainer(p, Recipe(600, batch=128, learning_rate=5e-3), [1])

@@ -235,12 +235,16 @@ class Evaluate:
         draw_evaluation(found, self.run / "evaluation.png")
         fewer = f", half of the held-out ones, {self.n} asked for"
         title = f"{self.run}: {found['records']} records each"
-        table = Table(title=title + (fewer if found["records"] < self.n else ""))
+        table = Table(  # narrow: eleven columns fit into eighty letters
+            title=title + (fewer if found["records"] < self.n else ""),
+            title_justify="left", box=None, padding=(0, 1, 0, 0),
+        )  # fmt: skip
         names = list(found["scores"]["held out"])
         for name in ("", *names):
-            table.add_column(name, justify="right", overflow="fold")
+            heading = name.replace("-", " ").replace(" ", "\n")
+            table.add_column(heading, justify="right", overflow="fold")
         for who, scores in found["scores"].items():
-            table.add_row(who, *(f"{scores[name]:.4f}" for name in names))
+            table.add_row(who, *(f"{scores[name]:.3f}" for name in names))
         console.print(table)
         text = f"{self.run}/evaluation.json, evaluation.png"
         console.print(text, highlight=False, markup=False)

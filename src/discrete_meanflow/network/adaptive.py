@@ -77,7 +77,8 @@ class AdaptiveTransformer(nn.Module):
     def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
         """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
         ``(*batch, D, n)``."""
-        h = self.symbol(as_point(x, self.states, t.dtype)) + self.position
+        h = self.symbol(as_point(x, self.states, t.dtype))
+        h = h + self.position.to(h.dtype)
         times = self.modulation(self.time(r, t)).unflatten(-1, (6, -1))  # (*batch, D or 1, 6, w)
         for layer in self.layers:
             h = layer(h, times)
@@ -101,7 +102,11 @@ def _count(states: int, length: int, width: int) -> int:
 
 
 class AdaptiveLayer(nn.Module):
-    """``h + gate attention(norm(h))``, then ``h + gate feed_forward(norm(h))``."""
+    """``h + gate attention(norm(h))``, then ``h + gate feed_forward(norm(h))``.
+
+    In mixed precision h stays in the lower one between layers: most of a step's time goes into
+    moving it, and each layer works on it in float32.
+    """
 
     def __init__(self, width: int, heads: int, rotation: "Rotation | None") -> None:
         super().__init__()
@@ -114,8 +119,10 @@ class AdaptiveLayer(nn.Module):
 
     def forward(self, h: Tensor, times: Tensor) -> Tensor:
         shift, scale, gate, shift_2, scale_2, gate_2 = (times + self.own).unbind(-2)
-        h = h + gate * self.attention(self.norm(h) * (1 + scale) + shift)
-        return h + gate_2 * self.feed_forward(self.norm(h) * (1 + scale_2) + shift_2)
+        mixed = self.attention(self.norm(h) * (1 + scale) + shift)
+        h = (h + gate * mixed).to(h.dtype)
+        fed = self.feed_forward(self.norm(h) * (1 + scale_2) + shift_2)
+        return (h + gate_2 * fed).to(h.dtype)
 
 
 class Rotation(nn.Module):

@@ -34,6 +34,11 @@ class PosteriorRegression(Objective):
 
 def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
     """``-log q_theta(x1 | x_r, r, t)``, averaged."""
+    return surprise(kernel, path, t).mean()
+
+
+def surprise(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
+    """``-log q_theta(x1 | x_r, r, t)`` of each position, ``(*batch, D)``."""
     if not isinstance(kernel, DestinationKernel):
         raise InputError(
             f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none"
@@ -41,4 +46,4 @@ def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
     if path.x1.shape[-1] == 0:
         raise InputError("cross-entropy needs clean data x1, and a chain process has none")
     log_q = kernel.log_q(path.x, kernel(path.x, path.r, t))
-    return -log_q.gather(-1, path.x1[..., None]).mean()
+    return -log_q.gather(-1, path.x1[..., None])[..., 0]

@@ -1,5 +1,6 @@
 """What to train on the data at hand, on the machine at hand, in the time at hand."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -251,10 +252,15 @@ def fitted(
     return replace(
         trial,
         batch=plan.batch,
-        iterations=max(100, int(SHARES[0] * left / step)),
+        iterations=_whole_blocks(SHARES[0] * left / step, plan.block),
         couples=max(lot, couples // lot * lot) if gpu else max(1000, couples),
-        second=max(100, int(SHARES[2] * left / second_step)),
+        second=_whole_blocks(SHARES[2] * left / second_step, plan.block),
     )
+
+
+def _whole_blocks(steps: float, block: int) -> int:
+    """At least 100 steps; a block of another length would be captured anew on a GPU."""
+    return max(math.ceil(100 / block), int(steps / block)) * block
 
 
 def most_couples(codec: Codec) -> int:

@@ -111,6 +111,8 @@ def speed_table(bench: Path) -> str:
             f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
             f"| `{run['command']}` |",
         ]
+    for path in sorted(bench.glob("throughput-*.json")):
+        lines += _share_of_the_peak(read(path.stem))
     for path in sorted(bench.glob("estimators-*.json")):
         lines.append(_cost_of_each(read(path.stem)))
     run = read("uniformization")
@@ -134,6 +136,30 @@ def speed_table(bench: Path) -> str:
             f"| `{run['command']}` |"
         )
     return "\n".join(lines)
+
+
+def _share_of_the_peak(run: Json) -> list[str]:
+    """Training, and generation in one step, at each size that was measured."""
+    last = ", AdamW: share of the peak"
+    sizes = [key.removesuffix(last) for key in run if key.endswith(last)]
+    steps, samples = [], []
+    for size in sizes:
+        adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
+        rate = run[f"{size}, AdamW: training tokens per second"]
+        steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
+        share, rate = (
+            run[f"{size}: {what}"]
+            for what in ("sampling, share of the peak", "one-step samples per second")
+        )
+        samples.append(f"{size}: {share:.1%}, {rate:,.0f}/s")
+    where = f"{run['D']} positions of {run['V']} symbols"
+    return [
+        f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, "
+        f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %) | {run['device']} "
+        f"| {'; '.join(steps)} | `{run['command']}` |",
+        f"| the same of one-step samples | {run['device']} | {'; '.join(samples)} "
+        f"| `{run['command']}` |",
+    ]
 
 
 def _cost_of_the_kl_form(run: Json) -> list[str]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import SingleTime
-from discrete_meanflow.objective import OnCouples, PosteriorRegression
+from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import FlowSampler, lot_size
 from discrete_meanflow.sampler.kernel import times_at
@@ -63,7 +63,7 @@ class Coupling:
         if not isinstance(first.process, Soft):
             raise InputError("coupling: is for soft states")
         process = self.couples(first.process, kernel, seed, stopped)
-        return replace(first, process=process, objective=OnCouples(PosteriorRegression()))
+        return replace(first, process=process, objective=OnCouples())
 
     def couples(
         self,

@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
+from discrete_meanflow.training.gelu import gelu, gelu_backward
 from discrete_meanflow.types import Logits, Point, State, Times
 
 TRACE_FROM = 100  # steps; tracing takes some seconds
@@ -31,6 +32,10 @@ LONG_SUM = 2048  # terms of a matrix product that a GPU should share out
 PIECE = 512
 
 aten = torch.ops.aten
+REWRITTEN: dict[Any, Callable[..., Any]] = {
+    aten.gelu.default: gelu,
+    aten.gelu_backward.default: gelu_backward,
+}
 ZERO = {
     aten.zeros.default,
     aten.zeros_like.default,
@@ -62,7 +67,7 @@ LINEAR = {
 
 def trace(f: Callable[..., Any], *example: Any) -> GraphModule:
     """f as a flat graph for inputs shaped like ``example``, without its zero tangents."""
-    return fold_zeros(make_fx(f, tracing_mode="real")(*example))
+    return fold_zeros(make_fx(f, REWRITTEN, tracing_mode="real")(*example))
 
 
 def fold_zeros(module: GraphModule) -> GraphModule:
