@@ -1120,8 +1120,8 @@ def test_the_plan_fits_the_minutes(monkeypatch):
     assert shares == pytest.approx([s * sum(shares) for s in plans.SHARES], abs=0.3)
 
 
-def test_couples_on_a_gpu_come_in_whole_lots(monkeypatch):
-    """Of the size of the trial, whose code they share."""
+def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
+    """Lots are of the size of the trial, whose code they share."""
     _, dataset = dataset_of(WORDS)
     codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
     trainer, tried = SimpleNamespace(kernels=lambda: [None]), []
@@ -1140,6 +1140,8 @@ def test_couples_on_a_gpu_come_in_whole_lots(monkeypatch):
     assert tried == [lot, lot]
     assert plan.couples > lot
     assert plan.couples % lot == 0
+    assert plan.iterations % plan.block == plan.second % plan.block == 0
+    assert (plan.iterations, plan.second) != (100, 100)
 
 
 def test_a_transformer_has_matched_noise_and_muon():

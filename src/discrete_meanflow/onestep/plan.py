@@ -247,20 +247,21 @@ def fitted(
     problem = trial.coupling.problem(first, kernel, 0)
     second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)
+    part = plan.block if gpu else 1  # of another length, a block would be captured anew
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
     couples = min(most_couples(codec), int(SHARES[1] * left / couple))
     return replace(
         trial,
         batch=plan.batch,
-        iterations=_whole_blocks(SHARES[0] * left / step, plan.block),
+        iterations=_whole(SHARES[0] * left / step, part),
         couples=max(lot, couples // lot * lot) if gpu else max(1000, couples),
-        second=_whole_blocks(SHARES[2] * left / second_step, plan.block),
+        second=_whole(SHARES[2] * left / second_step, part),
     )
 
 
-def _whole_blocks(steps: float, block: int) -> int:
-    """At least 100 steps; a block of another length would be captured anew on a GPU."""
-    return max(math.ceil(100 / block), int(steps / block)) * block
+def _whole(steps: float, part: int) -> int:
+    """A multiple of ``part``, and at least 100."""
+    return max(math.ceil(100 / part), int(steps / part)) * part
 
 
 def most_couples(codec: Codec) -> int:
