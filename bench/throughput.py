@@ -12,11 +12,11 @@ does most of that, too, and is idle for less.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
@@ -57,15 +57,13 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
     return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
 
 
-def idle(work: Callable[[], object]) -> float:
-    """Share of the time of a call in which the GPU runs nothing."""
-    torch.cuda.synchronize()
+def busy(work: Callable[[], object]) -> float:
+    """Seconds that a GPU works in a call."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        started = time.perf_counter()
         work()
         torch.cuda.synchronize()
-        wall = time.perf_counter() - started
-    return 1 - sum(e.self_device_time_total for e in seen.key_averages()) / 1e6 / wall
+    events = [e for e in seen.key_averages() if e.device_type == DeviceType.CUDA]
+    return sum(e.self_device_time_total for e in events) / 1e6
 
 
 def main() -> None:
@@ -106,7 +104,7 @@ def main() -> None:
         whole = seconds(lambda blocks=blocks: next(blocks), 3, device) / BLOCK
         if device == "cuda":
             key = f"{name}: share of a block in which the GPU is idle"
-            numbers[key] = idle(lambda blocks=blocks: next(blocks))
+            numbers[key] = 1 - busy(lambda blocks=blocks: next(blocks)) / BLOCK / whole
         kernel = trainer.kernels()[0]
         noise = torch.Generator(device).manual_seed(0)
         start = problem.process.source((4 * batch, D), noise)

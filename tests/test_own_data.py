@@ -270,7 +270,7 @@ def sampled(n):
     return peak[0]
 
 sampled(20_000)  # imports, and a lot
-few, many = sampled(20_000), sampled(600_000)
+few, many = max(sampled(20_000), sampled(20_000)), sampled(900_000)
 print(many - few)
 """
 
@@ -282,7 +282,8 @@ def test_many_samples_take_no_more_memory_than_a_few(name, trained, tmp_path, mo
     monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 15  # MiB; records that are kept would take 22 to 55
+    # MiB; records that are kept would take 33 to 82, and allocators differ by up to 20 of a run
+    assert float(done.stdout) < 27
 
 
 def test_too_few_held_out_records_are_not_judged(trained, monkeypatch, capsys):
@@ -1141,7 +1142,7 @@ def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
     assert plan.couples > lot
     assert plan.couples % lot == 0
     assert plan.iterations % plan.block == plan.second % plan.block == 0
-    assert (plan.iterations, plan.second) != (100, 100)
+    assert min(plan.iterations, plan.second) > 100
 
 
 def test_a_transformer_has_matched_noise_and_muon():

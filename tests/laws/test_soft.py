@@ -614,6 +614,15 @@ def test_soft_and_hard_are_one_word_apart():
         assert loss.isfinite()
 
 
+def coupled_twins():
+    first = twins_problem(PosteriorRegression())
+    return Coupling(8, 1, Recipe(1)).problem(first, first.build(0), 0)
+
+
+def test_a_batch_may_be_odd():
+    assert train(coupled_twins(), Recipe(1, batch=5)).home.isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -636,6 +645,8 @@ def test_soft_and_hard_are_one_word_apart():
         (lambda: Coupling(1, 1, Recipe(1), whole=2), "share of whole ways"),
         (lambda: Coupling(1, 1, Recipe(1), own=1), "start in"),
         (lambda: twins_problem(OnCouples()), "couples need both"),
+        (lambda: train(coupled_twins(), Recipe(1, batch=6, accumulate=2)), "3 have no half"),
+        (lambda: train(coupled_twins(), Recipe(1, batch=1)), "1 have no half"),
         (lambda: Coupled(TWINS, torch.zeros(4, 3, 3), torch.zeros(4, 3).long()), "do not belong"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "from 0 to 2"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "1 of them for 2"),

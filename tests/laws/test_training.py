@@ -475,11 +475,14 @@ def test_a_traced_gelu_is_gelu(form, dtype):
             (slope,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), slope, torch.func.jvp(gelu, (x,), (torch.ones_like(x),))[1]
 
-    graph = trace(value_and_slopes, x)
-    assert ("tanh" in graph.code or "gelu" in graph.code) == (form == "none")
+    assert "gelu" in trace(value_and_slopes, x).code
+    graph = trace(value_and_slopes, x, fused=True)
+    assert ("gelu" in graph.code) == (form == "none")
+    roundings = 2 if dtype is torch.bfloat16 else 64
     for found, exact in zip(graph(x), value_and_slopes(x), strict=True):
         assert found.dtype == dtype
-        assert (found - exact).abs().max() <= 64 * torch.finfo(dtype).eps
+        error = (found - exact).abs() / (1 + exact.abs())
+        assert error.max() <= roundings * torch.finfo(dtype).eps
 
 
 def test_training_recovers_a_kernel():

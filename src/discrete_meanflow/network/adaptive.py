@@ -104,8 +104,8 @@ def _count(states: int, length: int, width: int) -> int:
 class AdaptiveLayer(nn.Module):
     """``h + gate attention(norm(h))``, then ``h + gate feed_forward(norm(h))``.
 
-    In mixed precision h stays in the lower one between layers: most of a step's time goes into
-    moving it, and each layer works on it in float32.
+    In mixed precision h and its gradient are in the lower one between layers, since most of a
+    step's time goes into moving them.
     """
 
     def __init__(self, width: int, heads: int, rotation: "Rotation | None") -> None:

@@ -1,6 +1,5 @@
 """What to train on the data at hand, on the machine at hand, in the time at hand."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -38,6 +37,7 @@ NEW = ("matched", "muon")  # of which a plan of before says nothing: their defau
 CLAMPED = 0.2  # share of the training sequences in which some positions are known
 RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
+FEW_BLOCKS = 20  # of whose time a part of one is much
 BLOCK, FEWEST_TRIES, MOST_TRIES, TRY_SECONDS = 10, 2, 6, 4.0  # when the pace is looked for
 
 
@@ -247,7 +247,8 @@ def fitted(
     problem = trial.coupling.problem(first, kernel, 0)
     second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)
-    part = plan.block if gpu else 1  # of another length, a block would be captured anew
+    # Of another length, the last block would be captured anew, where steps are captured.
+    part = plan.block if gpu and processes == plan.accumulate == 1 else 1
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
     couples = min(most_couples(codec), int(SHARES[1] * left / couple))
     return replace(
@@ -260,8 +261,9 @@ def fitted(
 
 
 def _whole(steps: float, part: int) -> int:
-    """A multiple of ``part``, and at least 100."""
-    return max(math.ceil(100 / part), int(steps / part)) * part
+    """At least 100; a multiple of ``part``, where that is little less."""
+    whole = int(steps)
+    return max(100, whole if whole < FEW_BLOCKS * part else whole // part * part)
 
 
 def most_couples(codec: Codec) -> int:

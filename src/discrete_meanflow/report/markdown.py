@@ -111,8 +111,8 @@ def speed_table(bench: Path) -> str:
             f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
             f"| `{run['command']}` |",
         ]
-    for path in sorted(bench.glob("throughput-*.json")):
-        lines += _share_of_the_peak(read(path.stem))
+    if (bench / "throughput-cuda.json").exists():
+        lines += _share_of_the_peak(read("throughput-cuda"))
     for path in sorted(bench.glob("estimators-*.json")):
         lines.append(_cost_of_each(read(path.stem)))
     run = read("uniformization")
@@ -157,8 +157,8 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, "
         f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %) | {run['device']} "
         f"| {'; '.join(steps)} | `{run['command']}` |",
-        f"| the same of one-step samples | {run['device']} | {'; '.join(samples)} "
-        f"| `{run['command']}` |",
+        f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
+        f"| {'; '.join(samples)} | `{run['command']}` |",
     ]
 
 

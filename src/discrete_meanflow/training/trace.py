@@ -65,9 +65,12 @@ LINEAR = {
 }
 
 
-def trace(f: Callable[..., Any], *example: Any) -> GraphModule:
-    """f as a flat graph for inputs shaped like ``example``, without its zero tangents."""
-    return fold_zeros(make_fx(f, REWRITTEN, tracing_mode="real")(*example))
+def trace(f: Callable[..., Any], *example: Any, fused: bool = False) -> GraphModule:
+    """f as a flat graph for inputs shaped like ``example``, without its zero tangents.
+
+    One that is ``fused``, since it will be compiled, has what fuses well in the place of GELU.
+    """
+    return fold_zeros(make_fx(f, REWRITTEN if fused else {}, tracing_mode="real")(*example))
 
 
 def fold_zeros(module: GraphModule) -> GraphModule:
@@ -199,7 +202,8 @@ class CompiledNetwork(nn.Module):
 
     def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
         if self.code is None:
-            self.code = compiled(trace(lambda given: [self.network(*given)], (x, r, t)))
+            graph = trace(lambda given: [self.network(*given)], (x, r, t), fused=True)
+            self.code = compiled(graph)
         with torch.autocast(x.device.type, enabled=False):  # conversions are in the code
             return self.code((x, r, t))[0]
 

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training.muon import Muon, inner_matrices
 from discrete_meanflow.training.problem import Problem, Recipe
@@ -68,6 +69,10 @@ class Trainer:
         self.processes = processes or Processes()
         if self.shared:
             self.processes.check(recipe.batch // recipe.accumulate)
+        at_once = recipe.batch // recipe.accumulate
+        halved = at_once % 2 == 0 or (recipe.accumulate == 1 and at_once > 1)
+        if isinstance(problem.objective, OnCouples) and not halved:
+            raise InputError(f"trainer: couples are half of a batch; {at_once} have no half")
         self.device = torch.device(device)
         problem.process.to(self.device)
         self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0, recipe.bf16)
@@ -180,12 +185,13 @@ class Trainer:
             return self._stepwise(self._gathered(plain) if self.shared else plain)
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.average, first))
-        graph = trace(gradient, *example)
         worth_it = compile and can_compile(self.device)
+        graph = trace(gradient, *example, fused=worth_it)
         if self.device.type == "cuda":
+            short = self.recipe.compiled is None and len(graph.graph.nodes) < LONG_GRAPH
+            if worth_it and short:
+                worth_it, graph = False, trace(gradient, *example)
             graph = split_long_sums(graph)
-            asked = self.recipe.compiled is not None
-            worth_it = worth_it and (asked or len(graph.graph.nodes) >= LONG_GRAPH)
         step: Gradient = compiled(graph) if worth_it else graph
         if in_turn:
             step = _one_by_one(step, len(self.seeds))
