@@ -17,7 +17,7 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.codec import Arrays
-from discrete_meanflow.onestep.plan import choose
+from discrete_meanflow.onestep.plan import CPU_SIZE, choose
 from discrete_meanflow.training import Processes, Recipe, Trainer
 from side_by_side import RESULTS, record
 
@@ -32,7 +32,7 @@ def work() -> None:
     codec = Arrays((24,), 12)
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(12, (5000, 24), generator=g), 12)
-    problem = choose(codec, "cpu", None, 0, BATCH).problem(codec, data)
+    problem = choose(codec, "cpu", CPU_SIZE, 0, BATCH).problem(codec, data)
     recipe = Recipe(BLOCK * BLOCKS, BATCH, average=0.999, block=BLOCK, compiled=False)
     blocks = Trainer(problem, recipe, [0], processes=processes).blocks()
     next(blocks)

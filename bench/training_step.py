@@ -36,7 +36,7 @@ class Gated(MLP):
         self.norm = nn.LayerNorm(128)
         self.gate = nn.Linear(states + 64, 128)
 
-    def forward(self, x, r, t):  # type: ignore[no-untyped-def]
+    def forward(self, x, r, t):
         first = torch.cat(
             [
                 (x[..., None] == torch.arange(self.states, device=x.device)).to(t),
@@ -52,8 +52,8 @@ class Gated(MLP):
 def eager(problem: Problem, paths: PathSample, device: str) -> float:
     """Seconds per step of the residual, written out, in a plain loop."""
     kernel: Kernel = problem.kernel().to(device)
-    process: ChainProcess = problem.process
-    columns = process.columns.float()
+    assert isinstance(problem.process, ChainProcess)
+    columns = problem.process.columns.float()
 
     def loss(i: int) -> Tensor:
         path = tree_map(lambda a: a[i, 0], paths)

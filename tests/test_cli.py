@@ -67,7 +67,7 @@ def test_list_names_every_experiment_and_claim(monkeypatch, capsys):
 def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys, small_data):
     words = ("reproduce", name, "--scale", "toy", "--seeds", 7, "--device", "cpu", "--jobs", 1,
              "--data", small_data)  # fmt: skip
-    code, out, err = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
+    code, _, err = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
     assert code == 0, err
     results = json.loads((tmp_path / "results.json").read_text())
     assert list(tmp_path.glob("*.png"))
@@ -78,7 +78,11 @@ def test_every_experiment_runs_at_toy_size(name, tmp_path, monkeypatch, capsys, 
         assert isinstance(claim["holds"], bool)
     again = catalog.find(name).claims(results["facts"], results["cells"])
     assert [claim.describe() for claim in again] == results["claims"]
-    # A finished run is read, not run again.
+
+
+def test_a_finished_run_is_read_and_drawn_again(tmp_path, monkeypatch, capsys):
+    words = ("reproduce", "mean-rate", "--seeds", 7, "--device", "cpu")
+    assert in_process(monkeypatch, capsys, *words, "--out", tmp_path)[0] == 0
     before = (tmp_path / "results.json").stat().st_mtime_ns
     code, out, _ = in_process(monkeypatch, capsys, *words, "--out", tmp_path)
     assert code == 0
@@ -128,7 +132,7 @@ def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
     whole = reproduce(order(tmp_path / "whole"), lambda news: None)
 
     def interrupt(news):
-        if news.cell == "logit-normal(0, 1)" and news.iteration == 20:
+        if news.cell == "logit-normal(0, 1)" and news.iteration == 10:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(run_module.Interrupted):
@@ -138,7 +142,7 @@ def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
     resumed = reproduce(
         order(tmp_path / "cut"), lambda news: started.append((news.cell, news.iteration))
     )
-    assert started[0] == ("logit-normal(0, 1)", 30)
+    assert started[0] == ("logit-normal(0, 1)", 15)
     assert measured(resumed) == measured(whole)
 
 

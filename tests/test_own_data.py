@@ -1,6 +1,7 @@
 """From a file to a one-step generator and back to a file of the same kind."""
 
 import contextlib
+import errno
 import gc
 import gzip
 import json
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -337,6 +339,25 @@ def test_samples_drawn_elsewhere_are_judged_without_the_weights(judgeable, tmp_p
     assert [find(folder, each) for each in (ASKED, *others)] == [None] * 4
 
 
+def test_samples_of_another_machine_are_not_replaced(judgeable, tmp_path, monkeypatch, capsys):
+    """With their weights beside them they could be drawn anew, elsewhere and otherwise."""
+    folder = tmp_path / "run"
+    judgeable.save(folder)
+    there = run.environment() | {"gpu": "[/a large one]"}
+    keep(folder, replace(draw(judgeable, ASKED), environment=there))
+    before = (folder / "samples.safetensors").read_bytes()
+    code, _, err = in_process(monkeypatch, capsys, "evaluate", folder, "-n", 10)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "drawn on [/a large one]: " in err
+    assert f"dmf evaluate {folder} {ASKED.options}; or delete it" in err
+    assert (folder / "samples.safetensors").read_bytes() == before
+    code, out, err = in_process(
+        monkeypatch, capsys, "evaluate", folder, "-n", 20, "--seed", 3, "--steps", 1, 4
+    )
+    assert code == 0, err
+    assert "[/a large one], as they were kept" in out
+
+
 DAMAGE = {
     "no words": None,
     "bits": {"bits": "{}"},
@@ -415,6 +436,7 @@ def test_a_bare_machine_trains_and_draws_what_is_judged_elsewhere(tmp_path, monk
     other.write_text(path.read_text() + "\nzz")
     for line, code, message in (
         ([*command, "--steps", "0"], 2, "steps from 1"),
+        ([*command, "--reading", "50"], 2, "a reader needs 1000 held-out"),
         (command, 0, "now dmf evaluate"),
         (command, 0, "going on with it"),
         ([*command, "--seed", "1"], 2, "another run"),
@@ -519,6 +541,18 @@ def test_a_fit_goes_on_where_it_was_stopped(tmp_path):
     assert not folder.parent.exists()
 
 
+def test_a_fit_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fail(news):
+        raise ZeroDivisionError
+
+    for wish in ({"iterations": 1}, {"iterations": 4, "watch": fail}):
+        with pytest.raises((InputError, ZeroDivisionError)):
+            OneStepModel.fit(WORDS, size=1e4, device="cpu", **wish)
+        assert not list(tmp_path.glob("dmf-*"))
+
+
 def test_a_run_with_links_is_not_copied(trained, tmp_path):
     (tmp_path / "secret.json").write_text("mine")
     shutil.copytree(trained / "lines", tmp_path / "run")
@@ -530,6 +564,21 @@ def test_a_run_with_links_is_not_copied(trained, tmp_path):
     with pytest.raises(InputError, match="no file of its own"):
         model.save(tmp_path / "stolen")
     assert not (tmp_path / "stolen").exists()
+
+
+def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monkeypatch):
+    model, copied = OneStepModel.load(trained / "lines", "cpu"), []
+
+    def copy(source, to):
+        copied.append(source)
+        if len(copied) > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return shutil.copyfile(source, to)
+
+    monkeypatch.setattr(shutil, "copy2", copy)
+    with pytest.raises(InputError, match="No space left"):
+        model.save(tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
 
 
 def test_what_killed_writers_left_is_removed(tmp_path):
@@ -769,6 +818,7 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--size", "0"), "--size: parameters from"),
         (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
+        (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
     ],
 )
 def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
@@ -843,6 +893,7 @@ PLANS = {
     "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
     "a crowd": {"matched": 2**20}, "no rate": {"muon": float("nan")},
     "a long block": {"batch": 2**20, "block": 10**6},
+    "wide couples": {"couples": 10**6},
 }  # fmt: skip
 NOTES = {
     "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
@@ -904,6 +955,8 @@ def spoil(folder, what):
     elif what in PLANS:
         weights.unlink()
         config["plan"] |= PLANS[what]
+        if what == "wide couples":
+            config["codec"]["length"] = 100_000
     elif what == "surrogate":
         config["codec"]["symbols"] = "\ud800" + config["codec"]["symbols"][1:]
     elif what == "long":
@@ -931,6 +984,75 @@ def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkey
     for words in asked[:1] if blind else asked:
         code, _, err = in_process(monkeypatch, capsys, *words)
         assert (code, err.count("\n")) == (2, 1), err
+
+
+def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
+    shutil.copytree(trained / "table", tmp_path / "run")
+    codec = run.read_config(tmp_path / "run").codec
+    tokens = run.read_tokens(tmp_path / "run", run.TRAIN, codec).clone()
+    few = min(range(codec.length), key=lambda i: len(codec.levels[i]))
+    tokens[-1, few] = codec.vocabulary - 1  # of another column
+    save_file({"tokens": tokens}, tmp_path / "run" / "train.safetensors")
+    with pytest.raises(InputError, match="their columns do not have"):
+        run.read_tokens(tmp_path / "run", run.TRAIN, codec)
+
+
+def test_couples_are_not_made_again_for_a_stage_that_has_ended(tmp_path, monkeypatch):
+    folder, told = prepared(tmp_path / "run"), []
+    train(folder, Processes(), lambda news: None, told.append)
+    assert told == [1.0]
+    weights = folder / "weights.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    train(folder, Processes(), lambda news: None, told.append)
+    assert told == [1.0]
+    assert weights.read_bytes() == before
+
+
+def test_a_run_stays_on_its_kind_of_device(tmp_path):
+    """Random numbers of a GPU are others than those of a CPU."""
+    folder = prepared(tmp_path / "run")
+
+    def stop(news):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train(folder, Processes(), stop)
+    path = folder / "checkpoint-1.safetensors"
+    with safe_open(path, "pt") as file:
+        note = json.loads(file.metadata()["note"]) | {"device": "cuda"}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, {"note": json.dumps(note)})
+    with pytest.raises(InputError, match="made on cuda"):
+        train(folder, Processes(), lambda news: None)
+
+
+@pytest.mark.parametrize(("device", "room"), [("cpu", 2**29), ("cuda", 2**32)])
+def test_couples_fit_into_their_room(device, room):
+    codec = Arrays((28, 28), 2)
+    long = plans.of_iterations(choose(codec, device, plans.CPU_SIZE, 0, None), codec, device, 10**6)
+    some = Coupling(4, 1, Recipe(1)).couples(
+        long.problem(codec, TokenArray(torch.zeros(2, 784, dtype=torch.uint8), 2)).process,
+        long.kernel(codec), 0,
+    )  # fmt: skip
+    stored = sum(each.nbytes for each in (some.starts, some.ends, some.held)) / 4
+    assert 0.99 * room < long.couples * stored <= room
+
+
+def test_an_mlp_carries_many_at_once():
+    codec = Arrays((28, 28), 2)
+    plan = choose(codec, "cpu", plans.CPU_SIZE, 0, None)
+    assert lot_size(784, 2, plan.network(codec)) == 10_000
+    assert lot_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
+
+
+@pytest.mark.parametrize(("most", "stored"), [(1, torch.uint8), (256, torch.int32)])
+def test_arrays_are_kept_as_small_as_their_numbers(most, stored, tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.array([[0, most], [1, 1]], dtype=numpy.uint16))
+    dataset = kinds.Array().read(tmp_path / "a.npy")
+    assert dataset.records.dtype == numpy.uint16
+    assert dataset.encoded().dtype == stored
+    assert dataset.encoded().tolist() == [[0, most], [1, 1]]
 
 
 KILLED = """
@@ -1126,7 +1248,8 @@ def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
     _, dataset = dataset_of(WORDS)
     codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
     trainer, tried = SimpleNamespace(kernels=lambda: [None]), []
-    lot = lot_size(codec.length, codec.vocabulary)
+    chosen = choose(codec, "cuda", 1e4, 0, 16)
+    lot = lot_size(codec.length, codec.vocabulary, chosen.network(codec))
     monkeypatch.setattr(plans, "Trainer", lambda *_: trainer)
     monkeypatch.setattr(Coupling, "problem", lambda self, *_: tried.append(self.count))
 
@@ -1137,7 +1260,7 @@ def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
     monkeypatch.setattr(Coupling, "lots", lots)
     monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
     monkeypatch.setattr(plans, "_quickest", lambda work: lot / 500)
-    plan = fitted(choose(codec, "cuda", 1e4, 0, 16), codec, data, "cuda", 10)
+    plan = fitted(chosen, codec, data, "cuda", 10)
     assert tried == [lot, lot]
     assert plan.couples > lot
     assert plan.couples % lot == 0
@@ -1211,7 +1334,7 @@ def test_rows_are_written_as_they_were_read(name, content, out, written, tmp_pat
     again = type(dataset.codec).made_from(dataset.codec.describe())
     with kinds.Table().writer(tmp_path / out, again, 2) as write:
         write(dataset.records)
-    assert kinds.read.text(tmp_path / out).replace("\r\n", "\n") == written
+    assert kinds.read.text(tmp_path / out) == written
 
 
 def test_a_table_of_an_earlier_version_has_commas_and_a_heading():
@@ -1249,6 +1372,7 @@ def test_many_symbols_are_drawn_a_few_at_a_time():
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
     assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None).block == 100
     assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, processes=3).batch % 6 == 0
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, accumulate=200).batch == 400
     with pytest.raises(InputError, match="are too many"):
         choose(Arrays((100_000,), 10_000), "cpu", plans.CPU_SIZE, 0, None)
 
@@ -1297,4 +1421,4 @@ def test_couples_can_be_stopped(tmp_path):
     data = TokenArray(run.read_tokens(folder, run.TRAIN, config.codec), config.codec.vocabulary)
     first, kernel = config.plan.problem(config.codec, data), config.plan.kernel(config.codec)
     with pytest.raises(Interrupted):
-        config.plan.coupling.problem(first, kernel, 0, lambda: True)
+        config.plan.coupling.problem(first, kernel, 0, lambda done: True)

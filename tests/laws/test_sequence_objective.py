@@ -143,9 +143,10 @@ every_objective = pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJEC
 
 
 def expected_gradient(objective, kernel, path, weight):
-    losses = [objective(kernel, PathSample(*(part[i : i + 1] for part in path)))
-              for i in range(len(weight))]  # fmt: skip
-    return torch.autograd.grad((torch.stack(losses) * weight).sum(), list(kernel.parameters()))
+    """Of the mean over all paths, each a batch by itself with a weight of its own."""
+    each = PathSample(*(part[:, None] for part in path))
+    losses = torch.func.vmap(lambda *parts: objective(kernel, PathSample(*parts)))(*each)
+    return torch.autograd.grad((losses * weight).sum(), list(kernel.parameters()))
 
 
 @every_process

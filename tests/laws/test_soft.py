@@ -302,7 +302,7 @@ def test_couples_on_the_way_are_drawn_from_the_flow_map():
     assert 0.2 < whole.double().mean() < 0.3
     inside = (t < 0.99).flatten()
     assert inside.double().mean() > 0.5
-    x, ends = couples.starts[inside].double(), couples.ends[inside]
+    x, ends = couples.starts[inside].double(), couples.ends[inside].long()
     q = ExactFlow(PROCESS)(x, r[inside], t[inside]).exp()
     seen = delta(ends, PROCESS.states, q.dtype)
     # Right on average, and where q is sure so are the draws: 0 at one-hot q, not at flat ones.
@@ -435,6 +435,18 @@ def test_whole_couples_are_drawn_as_ever(twins):
     process.data.sample((50,), g)
     assert torch.equal(couples.starts, process.source((50, 3), g).half())
     assert couples.pairs.unique(dim=0).tolist() == [[0.0, 1.0]]
+
+
+def test_lots_of_couples_are_put_side_by_side(twins, monkeypatch):
+    process, coupling, done = Soft(TWINS), Coupling(50, 2, Recipe(1)), []
+    monkeypatch.setattr(coupling_module, "lot_size", lambda *sizes: 20)
+    found = coupling.couples(process, twins, 3, lambda share: bool(done.append(share)))
+    assert done == [pytest.approx(i / 3) for i in (1, 2, 3)]
+    lots = itertools.islice(coupling.lots(process, twins, 3, 17, False), 3)
+    for part, whole in zip(
+        zip(*lots, strict=True), (found.starts, found.ends, found.pairs, found.held), strict=True
+    ):
+        assert torch.equal(torch.cat(part)[:50], whole)
 
 
 def test_couples_are_noise_and_where_it_is_carried(twins):
@@ -620,7 +632,8 @@ def coupled_twins():
 
 
 def test_a_batch_may_be_odd():
-    assert train(coupled_twins(), Recipe(1, batch=5)).home.isfinite().all()
+    kernel = train(coupled_twins(), Recipe(1, batch=5))
+    assert all(p.isfinite().all() for p in kernel.parameters())
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ class Train:
         before = "was trained already" if run.is_trained(folder) else ""
         if not before:
             try:
-                with _bar(console, folder) as show:
-                    train(folder, processes, show)
+                with _bar(console, folder) as (show, on_couples):
+                    train(folder, processes, show, on_couples)
             except Interrupted:
                 raise Interrupted(f"dmf train --resume {folder}") from None
         text = f"{before or 'trained'}: {folder}; now dmf sample {folder}"
@@ -213,6 +213,7 @@ class Evaluate:
     def __call__(self) -> None:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         from discrete_meanflow.onestep import OneStepModel
         from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
@@ -229,14 +230,16 @@ class Evaluate:
         else:
             made = drawn.environment
             text = f"samples of {made['date']}, {made['gpu'] or made['machine']}, as they were kept"
-            console.print(f"{text}; to draw anew, delete samples.safetensors", highlight=False)
+            console.print(
+                f"{text}; to draw anew, delete samples.safetensors", highlight=False, markup=False
+            )
         found = judged(self.run, drawn)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
         fewer = f", half of the held-out ones, {self.n} asked for"
         title = f"{self.run}: {found['records']} records each"
         table = Table(  # narrow: eleven columns fit into eighty letters
-            title=title + (fewer if found["records"] < self.n else ""),
+            title=Text(title + (fewer if found["records"] < self.n else "")),
             title_justify="left", box=None, padding=(0, 1, 0, 0),
         )  # fmt: skip
         names = list(found["scores"]["held out"])
@@ -279,8 +282,13 @@ def _short(value: Any) -> str:
 
 
 @contextmanager
-def _bar(console: "Console", folder: Path) -> "Iterator[Callable[[News], None]]":
-    """A live bar with loss, pace and time left; now and then a few samples above it."""
+def _bar(
+    console: "Console", folder: Path
+) -> "Iterator[tuple[Callable[[News], None], Callable[[float], None]]]":
+    """A live bar with loss, pace and time left; now and then a few samples above it.
+
+    Between the stages, which share of the couples is made.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -313,4 +321,4 @@ def _bar(console: "Console", folder: Path) -> "Iterator[Callable[[News], None]]"
                 text = "  ".join(_short(each) for each in some)
                 console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)
 
-        yield show
+        yield show, lambda done: progress.update(task, description=f"couples: {done:.0%}")

@@ -289,7 +289,8 @@ class Arrays(Codec):
         return math.prod(self.shape)
 
     def encode(self, records: numpy.ndarray) -> State:
-        return torch.from_numpy(records.reshape(len(records), -1).astype(numpy.int64))
+        few = numpy.uint8 if self.symbols <= 256 else numpy.int32  # there may be many records
+        return torch.from_numpy(records.reshape(len(records), -1).astype(few))
 
     def decode(self, tokens: State) -> numpy.ndarray:
         return tokens.reshape(-1, *self.shape).numpy()

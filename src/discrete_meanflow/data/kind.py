@@ -204,7 +204,7 @@ class Table(Kind):
             suffixes = [] if path is None else path.suffixes
             told = {".tsv": "\t", ".csv": codec.delimiter.replace("\t", ",")}
             delimiter = next((told[s] for s in suffixes if s in told), codec.delimiter)
-            table = csv.writer(out, delimiter=delimiter)
+            table = csv.writer(out, delimiter=delimiter, lineterminator="\n")
             if codec.heading:
                 table.writerow(codec.names)
             yield table.writerows

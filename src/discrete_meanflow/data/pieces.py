@@ -45,7 +45,7 @@ class Pieces(Codec):
         except Exception as error:  # the library raises nothing more special
             raise InputError(f"this is no tokenizer: {str(error).splitlines()[0]}") from None
 
-    @property
+    @cached_property
     def pad(self) -> int:
         """The symbol behind the end."""
         return max(self.reader.get_vocab().values(), default=-1) + 1  # ids may have gaps

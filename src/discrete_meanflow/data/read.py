@@ -237,4 +237,4 @@ def array(path: Path) -> numpy.ndarray:
     if found.min() < 0:
         place = tuple(int(i) for i in numpy.argwhere(found < 0)[0])
         raise InputError(f"{path}: {int(found[place])} at {place}: numbers must be 0 or more")
-    return found.astype(numpy.int64)
+    return found

@@ -24,10 +24,10 @@ class Scale(Enum):
     def recipe(self, recipe: Recipe) -> Recipe:
         if self is Scale.paper:
             return recipe
-        return replace(recipe, iterations=max(40, recipe.iterations // 500), block=10)
+        return replace(recipe, iterations=20, block=5)
 
     def draws(self, draws: int) -> int:
-        return draws if self is Scale.paper else max(200, draws // 20)
+        return draws if self is Scale.paper else max(100, draws // 100)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def soft_cell(name: str, scale: Scale) -> Cell:
     recipe = Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
     then = (Coupling(600_000, 32, replace(recipe, batch=1024)),)
     if scale is Scale.toy:
-        recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
+        recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
         then = (Coupling(100, 2, recipe),)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:

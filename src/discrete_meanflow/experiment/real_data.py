@@ -209,7 +209,7 @@ def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, s
     # The mask is noise and no symbol of the data; a factorised kernel could draw it.
     adjust = [without(process.token)] if isinstance(process, Masking) else []
     sampler = KernelSampler.steps(kernel, steps, adjust)
-    lot = lot_size(process.length, process.states)
+    lot = lot_size(process.length, process.states, kernel.network)
     chunks = [min(lot, draws - i) for i in range(0, draws, lot)]
     starts = (process.source((n, process.length), g) for n in chunks)
     return torch.cat([sampler.sample(x, g).cpu() for x in starts])

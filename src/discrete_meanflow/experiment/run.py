@@ -219,7 +219,9 @@ def run_cell(
         for i, coupling in enumerate(cell.then):
             kernel = copy.deepcopy(trainer.kernels()[0])
             with EXCLUSIVE:
-                problem = coupling.problem(cell.problem, kernel, order.seeds[0] + i, stopped)
+                problem = coupling.problem(
+                    cell.problem, kernel, order.seeds[0] + i, lambda done: stopped()
+                )
             suffix = f"-then{'' if i == 0 else i + 1}.safetensors"
             trainer = stage.train(problem, coupling.recipe, suffix, [kernel])
     except InputError as error:

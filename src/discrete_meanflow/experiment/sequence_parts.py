@@ -91,7 +91,7 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
     )
     recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
     if scale is Scale.toy:
-        recipe = replace(scale.recipe(recipe), batch=32, iterations=20)
+        recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         found = {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
@@ -214,7 +214,7 @@ def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
 
 
 def many_draws(scale: Scale) -> int:
-    return MANY if scale is Scale.paper else 400
+    return MANY if scale is Scale.paper else 100
 
 
 def sequence_facts(names: Sequence[str], scale: Scale) -> Json:

@@ -106,7 +106,7 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
     problem = Problem(process, TIMES, kernel, OBJECTIVES[objective](process))
     recipe = Recipe(ITERATIONS, learning_rate=1e-3)
     if scale is Scale.toy:
-        recipe = replace(scale.recipe(recipe), batch=32, iterations=10)
+        recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         found = [errors(kernel, noise) for kernel in kernels]

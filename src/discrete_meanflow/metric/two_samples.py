@@ -45,14 +45,20 @@ def law_tv(x: Tensor, y: Tensor) -> float:
 
 def column_pair_tv(x: State, y: State, vocabulary: int, seed: int = 0) -> float:
     """Mean over pairs of positions of the TV between their joint laws."""
-    pairs = list(itertools.combinations(range(x.shape[1]), 2))
+    pairs = _positions(x.shape[1], seed)
     if not pairs:
         return 0.0
-    if len(pairs) > MOST_PAIRS:
-        picked = numpy.random.default_rng(seed).choice(len(pairs), MOST_PAIRS, replace=False)
-        pairs = [pairs[i] for i in picked]
     both = ([_pair(z, i, j, vocabulary) for z in (x, y)] for i, j in pairs)
     return sum(law_tv(a, b) for a, b in both) / len(pairs)
+
+
+def _positions(length: int, seed: int) -> list[tuple[int, int]]:
+    """Pairs of positions: all, or a thousand picked at random."""
+    pairs = list(itertools.combinations(range(length), 2))
+    if len(pairs) <= MOST_PAIRS:
+        return pairs
+    picked = numpy.random.default_rng(seed).choice(len(pairs), MOST_PAIRS, replace=False)
+    return [pairs[i] for i in picked]
 
 
 def _pair(z: State, i: int, j: int, vocabulary: int) -> Tensor:
@@ -60,10 +66,13 @@ def _pair(z: State, i: int, j: int, vocabulary: int) -> Tensor:
     return z[:, i].long() * vocabulary + z[:, j]
 
 
-def familiar(x: State, train: State, vocabulary: int) -> float:
-    """The share of x in which every pair of symbols, at its two positions, is one of training."""
+def familiar(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
+    """The share of x in which every pair of symbols, at its two positions, is one of training.
+
+    Of many positions, a thousand pairs are looked at.
+    """
     fine = torch.ones(len(x), dtype=torch.bool)
-    for i, j in itertools.combinations(range(x.shape[1]), 2):
+    for i, j in _positions(x.shape[1], seed):
         seen = _pair(train, i, j, vocabulary).unique()
         fine &= torch.isin(_pair(x, i, j, vocabulary), seen)
     return fine.double().mean().item()

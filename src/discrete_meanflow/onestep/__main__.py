@@ -13,7 +13,7 @@ from discrete_meanflow.data.kind import KINDS, detect, find_kind
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.guard import guarded
-from discrete_meanflow.onestep.drawn import STEPS, Asked, draw, keep
+from discrete_meanflow.onestep.drawn import STEPS, Asked, compare, draw, keep
 from discrete_meanflow.onestep.folder import is_trained, read_json
 from discrete_meanflow.onestep.model import OneStepModel, find_device
 from discrete_meanflow.onestep.prepare import prepare
@@ -54,6 +54,7 @@ def _run(given: argparse.Namespace) -> None:
         raise InputError(f"{given.out} holds another run; choose another --out")
     else:
         print(f"{given.out} holds this run already; going on with it", flush=True)
+    compare(given.out, asked)  # refused now rather than after all the minutes
     if not is_trained(given.out):
         train(given.out, Processes(device=device), _teller())
     drawn = draw(OneStepModel.load(given.out, device), asked)

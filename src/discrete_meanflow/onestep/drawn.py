@@ -84,11 +84,22 @@ class Drawn:
         return {HELD_OUT: compared.fresh} | {in_words(k): x for k, x in self.samples.items()}
 
 
+def compare(folder: Path, asked: Asked) -> tuple[Compared, State | None]:
+    """What samples are compared with, and what a reader learns from; refused where it is too few.
+
+    A run need not be trained to be asked.
+    """
+    config = run.read_config(folder)
+    compared = Compared.of(folder, config.codec, asked.n)
+    if not asked.reading:
+        return compared, None
+    return compared, _to_read(compared.rest[:, : config.codec.bare.length], config.kind)
+
+
 def draw(model: OneStepModel, asked: Asked) -> Drawn:
     codec = model.config.codec
-    compared = Compared.of(model.folder, codec, asked.n)
+    compared, rest = compare(model.folder, asked)
     length = codec.bare.length  # without the class
-    rest = _to_read(compared.rest[:, :length], model.config.kind) if asked.reading else None
     samples = {
         k: torch.cat(list(model.tokens(len(compared.fresh), k, seed=asked.seed)))
         for k in asked.steps
@@ -150,8 +161,13 @@ def find(folder: Path, asked: Asked) -> Drawn | None:
         by = about["weights"]
     except (SafetensorError, OSError, *MISREAD) as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
-    if kept != asked and weights is None:
-        raise InputError(f"{path} holds other samples: dmf evaluate {folder} {kept.options}")
+    elsewhere = environment["gpu"] != run.environment()["gpu"]
+    if kept != asked and (weights is None or elsewhere):
+        where = f", drawn on {environment['gpu'] or environment['machine']}" * elsewhere
+        raise InputError(
+            f"{path} holds other samples{where}: dmf evaluate {folder} {kept.options}"
+            + "; or delete it, to draw here" * (weights is not None)
+        )
     if kept != asked or weights not in (None, by):
         return None
     samples = run.read_tensors(path, {str(k) for k in asked.steps})

@@ -29,6 +29,7 @@ import discrete_meanflow
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
+from discrete_meanflow.data.tokens import CHECKED
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replacing, write_whole
 from discrete_meanflow.kernel import Kernel
@@ -98,11 +99,15 @@ def copy(folder: Path, to: Path) -> None:
     for path in own:
         if path.is_symlink() or not path.is_file():
             raise InputError(f"{path} is no file of its own: put the file in its place")
-    to.mkdir(parents=True)
-    for path in own:
-        shutil.copy2(path, to / path.name)
-    if (folder / BOARD).is_dir() and not (folder / BOARD).is_symlink():
-        shutil.copytree(folder / BOARD, to / BOARD, symlinks=True)
+    try:
+        to.mkdir(parents=True)
+        for path in own:
+            shutil.copy2(path, to / path.name)
+        if (folder / BOARD).is_dir() and not (folder / BOARD).is_symlink():
+            shutil.copytree(folder / BOARD, to / BOARD, symlinks=True)
+    except OSError as error:  # shutil's own, too
+        shutil.rmtree(to, ignore_errors=True)
+        raise InputError(f"cannot copy the run to {to}: {error}") from None
 
 
 def read_config(folder: Path) -> Config:
@@ -167,6 +172,11 @@ def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
         )
     if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < codec.vocabulary:
         raise InputError(f"{path}: tokens outside 0 .. {codec.vocabulary - 1}")
+    if codec.allowed is None:
+        return
+    allowed, places = codec.allowed, torch.arange(codec.length)
+    if not all(bool(allowed[places, some.long()].all()) for some in tokens.split(CHECKED)):
+        raise InputError(f"{path}: tokens that their columns do not have")
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:

@@ -60,11 +60,16 @@ class OneStepModel:
         where = find_device(device)
         passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
         folder = passing / "run" if passing is not None else Path(out or "")
-        prepare(
-            folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
-            seed=seed, held_out=held_out,
-        )  # fmt: skip
-        model = cls.resume(folder, device, watch)
+        try:
+            prepare(
+                folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
+                seed=seed, held_out=held_out,
+            )  # fmt: skip
+            model = cls.resume(folder, device, watch)
+        except BaseException as error:
+            if passing is not None and not isinstance(error, Interrupted):  # that can go on
+                shutil.rmtree(passing, ignore_errors=True)
+            raise
         if passing is not None:
             weakref.finalize(model, shutil.rmtree, passing, ignore_errors=True)
         return model
@@ -163,7 +168,7 @@ class OneStepModel:
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(seed)
-        lot = lot_size(codec.length, codec.vocabulary)
+        lot = lot_size(codec.length, codec.vocabulary, self.kernel.network)
 
         def generate() -> Iterator[State]:
             for done in range(0, n, lot):

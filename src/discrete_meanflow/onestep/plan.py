@@ -27,7 +27,8 @@ SMALLEST, PER_SYMBOL = 1e4, 3  # parameters; a GPU has the time to learn small d
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
-TRIED, MOST_COUPLES, COUPLE_BYTES = 2048, 1_000_000, 4 * 2**30
+TRIED, FEWEST_COUPLES, MOST_COUPLES = 512, 1000, 1_000_000
+COUPLE_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of all couples
 STATE_BYTES = 2**28  # of the soft states that are drawn at once, where a step allows it
 LARGEST_STEP = 2**36  # bytes
 MOST_STEPS, MOST_MINUTES = 10**9, 10**6
@@ -84,6 +85,9 @@ class Plan:
         drawn = self.block * self.step_bytes(codec)
         if drawn > max(STATE_BYTES, LARGEST_STEP if self.block == 1 else 0):
             raise InputError(f"plan: {self.block} steps of {self.batch} take {drawn:,} bytes")
+        couples = self.couples * couple_bytes(codec)
+        if couples > LARGEST_STEP:
+            raise InputError(f"plan: {self.couples} couples take {couples:,} bytes")
 
     def step_bytes(self, codec: Codec) -> int:
         """Of the paths of a step, in the second stage, whose batch is twice as large."""
@@ -186,8 +190,9 @@ def choose(
     record = 4 * flat  # bytes of a soft state
     if batch is None:
         share = 2 * processes * max(1, accumulate)  # what a batch must be a multiple of
-        batch = min(512 if gpu else 256, STATE_BYTES // record) // share * share
-        if batch < 1:
+        fit = min(512 if gpu else 256, STATE_BYTES // record)
+        batch = max(1, fit // share) * share
+        if fit < 1:
             raise InputError(
                 f"{codec.length:,} positions of {codec.vocabulary:,} symbols are too many: one "
                 f"record takes {record / 2**20:,.0f} MiB; shorter records or fewer symbols, please"
@@ -205,12 +210,12 @@ def choose(
     return replace(plan, block=max(1, min(100, STATE_BYTES // plan.step_bytes(codec))))
 
 
-def of_iterations(plan: Plan, codec: Codec, iterations: int) -> Plan:
+def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
     """The plan with so many steps, half of them in each stage."""
     if iterations < 2:
         raise InputError(f"--iterations: at least 2, got {iterations}")
     second = iterations // 2
-    couples = min(most_couples(codec), second * plan.batch)
+    couples = min(most_couples(codec, device), second * plan.batch)
     return replace(plan, iterations=iterations - second, second=second, couples=couples)
 
 
@@ -227,7 +232,8 @@ def fitted(
     compiled = minutes >= WORTH_COMPILING
     # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.
     gpu = torch.device(device).type == "cuda"
-    most = lot_size(codec.length, codec.vocabulary)
+    with torch.device("meta"):  # only to see what it is
+        most = lot_size(codec.length, codec.vocabulary, plan.network(codec))
     lot = most if gpu else TRIED
     trial = replace(
         plan, iterations=1000, second=1000, couples=lot, compiled=compiled,
@@ -250,12 +256,13 @@ def fitted(
     # Of another length, the last block would be captured anew, where steps are captured.
     part = plan.block if gpu and processes == plan.accumulate == 1 else 1
     left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
-    couples = min(most_couples(codec), int(SHARES[1] * left / couple))
+    couples = max(FEWEST_COUPLES, int(SHARES[1] * left / couple))
+    couples = min(most_couples(codec, device), couples)
     return replace(
         trial,
         batch=plan.batch,
         iterations=_whole(SHARES[0] * left / step, part),
-        couples=max(lot, couples // lot * lot) if gpu else max(1000, couples),
+        couples=max(lot, couples // lot * lot) if gpu else couples,
         second=_whole(SHARES[2] * left / second_step, part),
     )
 
@@ -266,9 +273,15 @@ def _whole(steps: float, part: int) -> int:
     return max(100, whole if whole < FEW_BLOCKS * part else whole // part * part)
 
 
-def most_couples(codec: Codec) -> int:
-    """As many as fit into COUPLE_BYTES, at two bytes a number."""
-    return max(1000, min(MOST_COUPLES, COUPLE_BYTES // (2 * codec.length * codec.vocabulary)))
+def most_couples(codec: Codec, device: str) -> int:
+    """As many as fit into COUPLE_BYTES."""
+    room = COUPLE_BYTES[torch.device(device).type]
+    return max(TRIED, min(MOST_COUPLES, room // couple_bytes(codec)))
+
+
+def couple_bytes(codec: Codec) -> int:
+    """Of a couple: two for each number of its start, two or five for a symbol at its end."""
+    return codec.length * (2 * codec.vocabulary + (2 if codec.vocabulary <= 256 else 5))
 
 
 def count(kernel: Kernel) -> int:

@@ -66,7 +66,7 @@ def prepare(
     plan = choose(codec, device, size, seed, batch, accumulate, processes)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
-        plan = of_iterations(plan, codec, iterations)
+        plan = of_iterations(plan, codec, device, iterations)
     else:
         minutes = 10.0 if minutes is None else minutes
         plan = fitted(plan, codec, data, device, minutes, processes)
@@ -205,4 +205,4 @@ def _array(records: Any) -> Dataset:
             f"data: needs whole numbers from 0, records along the first axis, got {array.dtype} of "
             f"shape {array.shape}"
         )
-    return Dataset(array.astype(numpy.int64), Arrays.of(array))
+    return Dataset(array, Arrays.of(array))

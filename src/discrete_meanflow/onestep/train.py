@@ -40,8 +40,16 @@ class News:
     kernel: Callable[[], Kernel]  # as it is now
 
 
-def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> None:
-    """Both stages to the end, then write the weights. A trained run is left as it is."""
+def train(
+    folder: Path,
+    processes: Processes,
+    watch: Callable[[News], None],
+    on_couples: Callable[[float], None] = lambda share: None,
+) -> None:
+    """Both stages to the end, then write the weights. A trained run is left as it is.
+
+    ``on_couples`` hears what share of the couples is made, between the stages.
+    """
     config = run.read_config(folder)
     if (folder / "weights.safetensors").exists():
         return
@@ -51,12 +59,12 @@ def train(folder: Path, processes: Processes, watch: Callable[[News], None]) -> 
     if processes.first:
         remove_leftovers(folder)
     with stop_signals() as stopped:
-        stages = Stages(folder, config, processes, watch, stopped)
+        stages = Stages(folder, config, processes, watch, on_couples, stopped)
         kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
-        problem = plan.coupling.problem(
-            problem, kernel, plan.seed, lambda: processes.any(stopped())
-        )
         recipe = plan.coupling.recipe
+        if checkpoint.iteration_in(folder / CHECKPOINTS[1]) < recipe.iterations:
+            problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops)
+        # Else the second stage has ended, and its kernel is all that is wanted.
         kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
     with processes.first_before_others() as first:
         if first:
@@ -72,13 +80,20 @@ class Stages:
         config: run.Config,
         processes: Processes,
         watch: Callable[[News], None],
+        on_couples: Callable[[float], None],
         stopped: Callable[[], bool],
     ) -> None:
         self.folder, self.config, self.processes = folder, config, processes
-        self.watch, self.stopped = watch, stopped
+        self.watch, self.on_couples, self.stopped = watch, on_couples, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
         before = [checkpoint.iteration_in(folder / name) for name in CHECKPOINTS]
         self.log = Log(folder, sum(before)) if processes.first else None
+
+    def stops(self, done: float) -> bool:
+        """Between lots of couples, of which a share is ``done``."""
+        if self.processes.first:
+            self.on_couples(done)
+        return self.processes.any(self.stopped())
 
     def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
         plan, saved = self.config.plan, self.folder / name

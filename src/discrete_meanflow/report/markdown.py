@@ -142,8 +142,9 @@ def _share_of_the_peak(run: Json) -> list[str]:
     """Training, and generation in one step, at each size that was measured."""
     last = ", AdamW: share of the peak"
     sizes = [key.removesuffix(last) for key in run if key.endswith(last)]
-    steps, samples = [], []
+    steps, samples, idle = [], [], []
     for size in sizes:
+        idle.append(f"{size}: {run[f'{size}: share of a block in which no step runs']:.1%}")
         adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
         rate = run[f"{size}, AdamW: training tokens per second"]
         steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
@@ -159,6 +160,8 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
+        "| share of a block of steps in which none runs, for paths to be drawn (wanted: below 3 %) "
+        f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
     ]
 
 
@@ -203,9 +206,16 @@ def own_data_table(results: Path) -> str:
             cells = [
                 f"{scores[key]:.3f} ({real[key]:.3f})" if key in scores else "-" for key in OWN_DATA
             ]
-            begins = f"`{card['command']}` | {where}" if who == "1 step" else " | "
+            command = card["command"] + _asked(found, ends) * ("onestep" in card["command"])
+            begins = f"`{command}` | {where}" if who == "1 step" else " | "
             lines.append(f"| {begins} | {who.split()[0]} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _asked(found: Json, scores: list[tuple[str, Json]]) -> str:
+    """The samples that a run was asked for, as options."""
+    steps = " ".join(who.split()[0] for who, _ in scores)
+    return f" --steps {steps}" + f" --reading {found['reading']}" * bool(found.get("reading"))
 
 
 def results_page(runs: dict[str, Json]) -> str:

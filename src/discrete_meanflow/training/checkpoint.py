@@ -21,6 +21,7 @@ def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
     note = {
         "format": FORMAT,
         "settings": settings,
+        "device": trainer.device.type,
         "iteration": trainer.iteration,
         "seconds": trainer.seconds,
         "history": history,
@@ -51,6 +52,12 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
         raise InputError(f"checkpoint {path} is damaged: no time, no history; delete it")
     if note.get("settings") != settings:
         raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
+    device = trainer.device.type
+    if note.get("device", device) != device:  # older ones say nothing of it
+        raise InputError(
+            f"checkpoint {path} was made on {note['device']}, whose random numbers {device} "
+            f"does not have: go on with it on {note['device']}"
+        )
     _materialise(trainer)
     for name, tensor in _tensors(trainer).items():
         if (

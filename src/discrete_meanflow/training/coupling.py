@@ -57,7 +57,7 @@ class Coupling:
         first: Problem,
         kernel: Kernel,
         seed: int,
-        stopped: Callable[[], bool] = lambda: False,
+        stopped: Callable[[float], bool] = lambda done: False,
     ) -> Problem:
         """The diagonal as before, and the couples beside it."""
         if not isinstance(first.process, Soft):
@@ -70,26 +70,30 @@ class Coupling:
         process: Soft,
         kernel: Kernel,
         seed: int,
-        stopped: Callable[[], bool] = lambda: False,
+        stopped: Callable[[float], bool] = lambda done: False,
     ) -> Coupled:
         """Noise, some of it clamped as the process clamps, and where the kernel carries it.
 
         They follow from the kernel and the seed, up to the rounding of compiled code where there is
-        much to do: nothing of them is saved when they are stopped.
+        much to do: nothing of them is saved when they are stopped. ``stopped`` is asked after each
+        lot, and told what share is done.
         """
-        count = math.ceil(self.count / lot_size(process.length, process.states))
+        count = math.ceil(self.count / lot_size(process.length, process.states, kernel.network))
         size = math.ceil(self.count / count)  # all of one size: the code of one serves all
         lots = self.lots(
             process, kernel, seed, size, self.worth_compiling(count, kernel.home.device)
         )
-        parts = []
-        for part in itertools.islice(lots, count):
-            parts.append(part)
-            if stopped():
+        few = torch.uint8 if process.states <= 256 else torch.int32
+        kept: list[Tensor] = []
+        for i, (starts, ends, times, held) in enumerate(itertools.islice(lots, count)):
+            part = (starts, ends.to(few), times, held)
+            # Put in place one after the other: to join them would take twice the memory.
+            kept = kept or [each.new_empty(self.count, *each.shape[1:]) for each in part]
+            for whole, each in zip(kept, part, strict=True):
+                whole[i * size : (i + 1) * size] = each[: self.count - i * size]
+            if stopped((i + 1) / count):
                 raise Interrupted
-        starts, ends, times, held = (
-            torch.cat(each)[: self.count] for each in zip(*parts, strict=True)
-        )
+        starts, ends, times, held = kept
         return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
 
     @torch.no_grad()
