@@ -1,6 +1,7 @@
 """Laws of training in several processes: as one, with the same data."""
 
 import json
+import math
 import subprocess
 import sys
 import textwrap
@@ -10,21 +11,31 @@ import torch
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import SoftKernel
+from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.objective import ResidualKL
 from discrete_meanflow.process import Soft
-from discrete_meanflow.training import Processes, Recipe, Trainer, sequence_problem
+from discrete_meanflow.training import (
+    Coupling,
+    Processes,
+    Recipe,
+    Trainer,
+    coupling,
+    sequence_problem,
+)
 
 LAW = BigramChain.dirichlet(3, 4, 1.0)
 SCRIPT = textwrap.dedent("""
     import os, sys, torch
     from discrete_meanflow.training import Processes, Recipe, Trainer
     sys.path.insert(0, sys.argv[2])
-    from laws.test_processes import problem, RECIPE
+    from laws.test_processes import couples, problem, RECIPE
     torch.set_num_threads(1)
     processes = Processes.here("cpu")
     trainer = Trainer(problem(sys.argv[3]), RECIPE, [0], processes=processes)
     losses = [record.loss for record in trainer.blocks()]
-    torch.save((losses, trainer.parameters), f"{sys.argv[1]}/{processes.rank}.pt")
+    made = couples(processes) if sys.argv[3] == "soft" else ()
+    torch.save((losses, trainer.parameters, made), f"{sys.argv[1]}/{processes.rank}.pt")
     torch.distributed.destroy_process_group()
 """)
 RECIPE = Recipe(6, batch=16, learning_rate=1e-3, average=0.9, block=3)
@@ -34,6 +45,22 @@ def problem(name):
     if name == "soft":
         return sequence_problem(LAW, process=Soft)
     return sequence_problem(LAW, objective=ResidualKL())  # takes a derivative in forward mode
+
+
+def couples(processes):
+    """By an untrained kernel, in seven lots: the last round has work for one process of two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coupling, "lot_size", lambda *sizes: 10)
+        network, rounds = AdaptiveTransformer(3, 4, 32, 1, 2), []
+        for i, p in enumerate(network.parameters()):
+            torch.nn.init.normal_(p, generator=torch.Generator().manual_seed(i))
+        made = Coupling(65, 2, RECIPE).couples(
+            Soft(LAW, clamps=0.5), SoftKernel(network, 3), 0,
+            lambda done: bool(rounds.append(done)), processes,
+        )  # fmt: skip
+    assert rounds[-1] == 1
+    assert len(rounds) == math.ceil(7 / processes.count)
+    return made.starts, made.ends, made.pairs, made.held
 
 
 def alone(name, recipe=RECIPE):
@@ -65,9 +92,14 @@ def test_two_processes_are_one(name, launcher, tmp_path):
     script.write_text(SCRIPT)
     done = launched([str(script), str(tmp_path), "tests", name], launcher)
     assert done.returncode == 0, done.stderr
-    (losses, first), (others, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    (losses, first, made), (others, second, theirs) = (
+        torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)
+    )
     assert losses == others
     assert all(torch.equal(first[n], second[n]) for n in first)
+    if name == "soft":  # couples that each made half of
+        assert all(map(torch.equal, made, theirs))
+        assert all(map(torch.equal, made, couples(Processes())))
     one, parameters = alone(name)
     assert torch.allclose(torch.tensor(losses), torch.tensor(one), rtol=1e-4)
     # AdamW's first steps follow the sign of tiny gradients: rounding shows, and no more.

@@ -427,14 +427,20 @@ def test_couples_are_compiled_where_it_pays(asked, device, lots, worth_it, monke
     assert coupling.worth_compiling(lots, torch.device(device)) == worth_it
 
 
-def test_whole_couples_are_drawn_as_ever(twins):
-    """Their number in a lot changes nothing that was drawn before there were others."""
+def test_whole_couples_are_noise_and_its_end(twins):
     process, coupling = Soft(TWINS), Coupling(50, 2, Recipe(1), whole=1)
-    couples, g = coupling.couples(process, twins, seed=3), torch.Generator().manual_seed(3)
+    couples = coupling.couples(process, twins, seed=3)
+    g = torch.Generator().manual_seed(coupling_module.lot_seed(3, 0))
     process.clamps.sample((50,), 3, g)
     process.data.sample((50,), g)
     assert torch.equal(couples.starts, process.source((50, 3), g).half())
     assert couples.pairs.unique(dim=0).tolist() == [[0.0, 1.0]]
+
+
+def test_no_two_lots_have_the_same_seed():
+    seeds = {coupling_module.lot_seed(seed, i) for seed in (0, 1, 2**63 - 1) for i in range(1000)}
+    assert len(seeds) == 3000
+    assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_lots_of_couples_are_put_side_by_side(twins, monkeypatch):

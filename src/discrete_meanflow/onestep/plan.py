@@ -249,7 +249,8 @@ def fitted(
     size = min(lot, most)
     lots = trial.coupling.lots(first.process, kernel, 0, size, by_code)
     next(lots)  # prepares the code
-    couple = _quickest(lambda: next(lots)[1].cpu()) / size  # a GPU is waited for
+    # A GPU is waited for; processes make couples in turn.
+    couple = _quickest(lambda: next(lots)[1].cpu()) / size / processes
     problem = trial.coupling.problem(first, kernel, 0)
     second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
     second_step = _pace(second)

@@ -63,7 +63,7 @@ def train(
         kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
         recipe = plan.coupling.recipe
         if checkpoint.iteration_in(folder / CHECKPOINTS[1]) < recipe.iterations:
-            problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops)
+            problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops, processes)
         # Else the second stage has ended, and its kernel is all that is wanted.
         kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
     with processes.first_before_others() as first:
@@ -90,7 +90,7 @@ class Stages:
         self.log = Log(folder, sum(before)) if processes.first else None
 
     def stops(self, done: float) -> bool:
-        """Between lots of couples, of which a share is ``done``."""
+        """Between rounds of couples, of which a share is ``done``."""
         if self.processes.first:
             self.on_couples(done)
         return self.processes.any(self.stopped())

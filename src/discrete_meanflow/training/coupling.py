@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -18,11 +19,17 @@ from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import FlowSampler, lot_size
 from discrete_meanflow.sampler.kernel import times_at
 from discrete_meanflow.training.problem import Problem, Recipe
+from discrete_meanflow.training.processes import Processes
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
 from discrete_meanflow.types import Point, State
 
 ROUNDING = 1e-6  # of a difference of states in float32
 MANY_LOOKS = 300  # at large lots; compiling takes as long as a hundred or so
+
+
+def lot_seed(seed: int, number: int) -> int:
+    """The seed of a lot."""
+    return int(numpy.random.SeedSequence([seed, number]).generate_state(1, numpy.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,12 @@ class Coupling:
         kernel: Kernel,
         seed: int,
         stopped: Callable[[float], bool] = lambda done: False,
+        processes: Processes | None = None,
     ) -> Problem:
         """The diagonal as before, and the couples beside it."""
         if not isinstance(first.process, Soft):
             raise InputError("coupling: is for soft states")
-        process = self.couples(first.process, kernel, seed, stopped)
+        process = self.couples(first.process, kernel, seed, stopped, processes)
         return replace(first, process=process, objective=OnCouples())
 
     def couples(
@@ -71,43 +79,68 @@ class Coupling:
         kernel: Kernel,
         seed: int,
         stopped: Callable[[float], bool] = lambda done: False,
+        processes: Processes | None = None,
     ) -> Coupled:
         """Noise, some of it clamped as the process clamps, and where the kernel carries it.
 
         They follow from the kernel and the seed, up to the rounding of compiled code where there is
-        much to do: nothing of them is saved when they are stopped. ``stopped`` is asked after each
-        lot, and told what share is done.
+        much to do: nothing of them is saved when they are stopped. Processes make lots in turn and
+        hand them to each other. ``stopped`` is asked after each round, and told what share is done.
         """
+        here = processes or Processes()
         count = math.ceil(self.count / lot_size(process.length, process.states, kernel.network))
         size = math.ceil(self.count / count)  # all of one size: the code of one serves all
-        lots = self.lots(
-            process, kernel, seed, size, self.worth_compiling(count, kernel.home.device)
-        )
-        few = torch.uint8 if process.states <= 256 else torch.int32
-        kept: list[Tensor] = []
-        for i, (starts, ends, times, held) in enumerate(itertools.islice(lots, count)):
-            part = (starts, ends.to(few), times, held)
-            # Put in place one after the other: to join them would take twice the memory.
-            kept = kept or [each.new_empty(self.count, *each.shape[1:]) for each in part]
-            for whole, each in zip(kept, part, strict=True):
-                whole[i * size : (i + 1) * size] = each[: self.count - i * size]
-            if stopped((i + 1) / count):
+        compiled = self.worth_compiling(math.ceil(count / here.count), kernel.home.device)
+        lots = self.lots(process, kernel, seed, size, compiled, here.rank, here.count)
+        kept = self._room(process, kernel.home.device)
+        for done in range(0, count, here.count):
+            mine = next(lots) if done + here.rank < count else None
+            for rank in range(min(here.count, count - done)):
+                # Put in place one after the other: to join them would take twice the memory.
+                place = slice((done + rank) * size, (done + rank + 1) * size)
+                for i, whole in enumerate(kept):
+                    if mine is not None and rank == here.rank:
+                        whole[place] = mine[i][: len(whole[place])]
+                    here.hand_out(whole[place], rank)
+            if stopped(min(1.0, (done + here.count) / count)):
                 raise Interrupted
         starts, ends, times, held = kept
         return Coupled(process.data, starts, ends, held, process.clamps, times, process.matched)
 
+    def _room(self, process: Soft, device: torch.device) -> tuple[Tensor, ...]:
+        """For all couples: ``X_r``, symbols, (r, t), which were held."""
+        few = torch.uint8 if process.states <= 256 else torch.int32
+        shape = (self.count, process.length)
+        return (
+            torch.empty(*shape, process.states, dtype=torch.half, device=device),
+            torch.empty(shape, dtype=few, device=device),
+            torch.empty(self.count, 2, device=device),
+            torch.empty(shape, dtype=torch.bool, device=device),
+        )
+
     @torch.no_grad()
     def lots(
-        self, process: Soft, kernel: Kernel, seed: int, size: int, compiled: bool
+        self,
+        process: Soft,
+        kernel: Kernel,
+        seed: int,
+        size: int,
+        compiled: bool,
+        first: int = 0,
+        every: int = 1,
     ) -> Iterator[tuple[Point, State, Tensor, Tensor]]:
-        """Couples without end, ``size`` at a time: ``X_r``, symbols, (r, t), which were held."""
-        g = torch.Generator(kernel.home.device).manual_seed(seed)
+        """Couples without end, ``size`` at a time: ``X_r``, symbols, (r, t), which were held.
+
+        Each lot has random numbers of its own, so that any of them can be made anywhere: these
+        are number ``first`` and each ``every``-th after it.
+        """
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         network: nn.Module = SingleTime(kernel.network)
         diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
         one_step = SoftKernel(kernel.network, process.states)
         flow = FlowSampler(diagonal, self.steps, self.own)
-        while True:
+        for number in itertools.count(first, every):
+            g = torch.Generator(kernel.home.device).manual_seed(lot_seed(seed, number))
             held = process.clamps.sample((size,), process.length, g)
             x1 = process.data.sample((size,), g)
             start = process.hold(process.source((size, process.length), g), x1, held)

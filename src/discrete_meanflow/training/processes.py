@@ -57,6 +57,12 @@ class Processes:
         parts = (flat / self.count).split([t.numel() for t in tensors])
         return [part.view_as(t) for part, t in zip(parts, tensors, strict=True)]
 
+    def hand_out(self, tensor: Tensor, rank: int) -> None:
+        """Write what the process ``rank`` has in a contiguous tensor into that of all others."""
+        if self.count > 1:
+            plain = tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
+            torch.distributed.broadcast(plain, rank)
+
     def any(self, flag: bool) -> bool:
         """Whether it is so in any of them: all must do the same."""
         if self.count == 1:
