@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.codec import Arrays
+from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.onestep.plan import CPU_SIZE, choose
 from discrete_meanflow.training import Processes, Recipe, Trainer
 from side_by_side import RESULTS, record

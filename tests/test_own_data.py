@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gc
 import gzip
+import importlib.util
 import json
 import math
 import os
@@ -31,9 +32,12 @@ import side_by_side
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray, windows
 from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.cells import type_of, type_told_by
 from discrete_meanflow.data.classes import Classed
-from discrete_meanflow.data.codec import Arrays, Columns, Strings
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.onestep import drawn as drawing
 from discrete_meanflow.onestep import export as exporting
@@ -499,6 +503,68 @@ def test_records_of_many_sorts():
         assert isinstance(dataset.codec, codec)
         assert len(dataset.encoded()) == len(records) if hasattr(records, "__len__") else True
     assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
+
+
+def test_a_frame_comes_back_as_a_frame(tmp_path):
+    """With the names and the types of its columns, also from a run folder that was moved."""
+    import pandas
+    import polars
+
+    columns = {
+        "code": ["01", "02", "01", "03"], "count": [1, 2, 30, 1], "size": [0.5, 1.0, 2.25, 0.5],
+        "new": [True, False, True, True],
+    }  # fmt: skip
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns)):
+        folder = tmp_path / type(frame).__module__
+        OneStepModel.fit(frame, iterations=2, size=1e4, device="cpu", out=folder)
+        moved = folder.rename(tmp_path / f"{folder.name} moved")
+        found = OneStepModel.load(moved, "cpu").sample(20, seed=0)
+        assert type(found) is type(frame)
+        assert list(found.columns) == list(frame.columns)
+        assert list(found.dtypes) == list(frame.dtypes)
+        for name, column in columns.items():
+            assert set(found[name]) <= set(column)
+    with pytest.raises(InputError, match="two columns of the frame have one name"):
+        dataset_of(pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["x", "x"]))
+
+
+def test_a_frame_is_rows_where_its_library_is_not(monkeypatch):
+    import pandas
+
+    codec = dataset_of(pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))[1].codec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert codec.as_given([["1", "y"]]) == [["1", "y"]]
+
+
+@pytest.mark.parametrize(
+    ("column", "told", "meant"),
+    [
+        ([1, 2], "int", "int"), ([1, 2.5], "float", "float"), ([True, False], "str", "bool"),
+        (["1", "2"], "int", "str"), (["01", "2"], "str", "str"), (["1_0", "2"], "str", "str"),
+        (["0.5", "-3"], "float", "str"), ([10**19, 1], "str", "str"),
+        (["inf", "1"], "str", "str"),
+        ([True, 2], "str", "str"), (["²", "1"], "str", "str"), (["-0.25", "00.5"], "str", "str"),
+    ],
+)  # fmt: skip
+def test_cells_are_numbers_where_nothing_is_lost(column, told, meant):
+    assert type_told_by([str(cell) for cell in column]) == told
+    assert type_of(column) == meant
+
+
+def test_parquet_keeps_its_types(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"zip": ["10", "20"], "x": [0.5, 1.5], "b": [True, False]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    dataset = kinds.detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
+    codec = Columns.made_from(json.loads(json.dumps(dataset.codec.describe())))
+    with kinds.Table().writer(tmp_path / "b.parquet", codec, 2) as out:
+        out(dataset.records)
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "b.parquet"), frame)
+    for lie in ({"types": ["int", "int", "bool"]}, {"types": ["str"]}, {"frame": "os"},
+                {"types": ["str", "float", "pickle"]}):  # fmt: skip
+        with pytest.raises(InputError, match=r"^table: "):
+            Columns.made_from(codec.describe() | lie)
 
 
 @pytest.mark.parametrize("network", [{}, {"width": 16, "layers": 1, "heads": 2}])

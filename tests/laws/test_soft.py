@@ -371,8 +371,15 @@ def test_the_ends_of_a_flawed_kernel_are_mended_and_else_kept(twins):
     assert (plain.ends == step)[other].all(-1).double().mean() < 0.1
 
 
-def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path):
-    """The diagonal, ends of the flow, ends of its own; stopped in the last."""
+def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeypatch):
+    """The diagonal, ends of the flow, ends of its own; stopped in the last.
+
+    Couples of a stage that has ended are not made again.
+    """
+    made, make = [], Coupling.couples
+    monkeypatch.setattr(
+        Coupling, "couples", lambda self, *given: made.append(self.own) or make(self, *given)
+    )
     recipe = Recipe(20, batch=8, block=10)
     stages = tuple(Coupling(20, 2, recipe, own=own) for own in (0.0, 0.5))
     cell = Cell(
@@ -393,6 +400,7 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path):
         return part["measurements"], part["curve"]["loss"]
 
     assert trained(tmp_path / "whole", False) == trained(tmp_path / "cut", True)
+    assert made == [0.0, 0.5] + [0.0, 0.5, 0.5]
 
 
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data import read
-from discrete_meanflow.data.codec import Codec, Columns, Json
+from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Dataset
 from discrete_meanflow.data.labels import label_positions, label_tokens, labelled
 from discrete_meanflow.errors import InputError

@@ -18,10 +18,13 @@ from typing import IO, Any, ClassVar, TextIO
 import numpy
 
 from discrete_meanflow.data import read
+from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.chemistry import molecule, rdkit
-from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.data.windows import windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replacing
@@ -188,7 +191,7 @@ class Table(Kind):
         packed = ".parquet" in path.suffixes
         found = read.parquet(path) if packed else read.table(path, self.header)
         rows = found.rows if self.bins is None else binned(found.rows, self.bins)
-        codec = Columns.of(found.names, rows)
+        codec = Columns.of(found.names, rows, found.types)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))
 
     @contextmanager
@@ -282,16 +285,18 @@ def _array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _parquet(path: Path, codec: Columns) -> Iterator[Write]:
-    """A Parquet file to write rows to, a row group for each lot; whole numbers as such."""
+    """A Parquet file to write rows to, a row group for each lot; numbers as such."""
     arrow, parquet = read.pyarrow()
-    whole = [all(read.is_whole(level) for level in levels) for levels in codec.levels]
-    kinds = [arrow.int64() if each else arrow.string() for each in whole]
-    schema = arrow.schema(list(zip(codec.names, kinds, strict=True)))
+    kinds = {
+        "bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(),
+        "str": arrow.string(),
+    }  # fmt: skip
+    schema = arrow.schema([(n, kinds[t]) for n, t in zip(codec.names, codec.types, strict=True)])
 
     def write(rows: Sequence[Sequence[str]]) -> None:
-        columns = zip(*rows, strict=True)
-        cells = [list(map(int, c)) if w else list(c) for c, w in zip(columns, whole, strict=True)]
-        out.write_table(arrow.Table.from_arrays([arrow.array(c) for c in cells], schema=schema))
+        columns = zip(codec.values, zip(*rows, strict=True), strict=True)
+        cells = [arrow.array([value[c] for c in column]) for value, column in columns]
+        out.write_table(arrow.Table.from_arrays(cells, schema=schema))
 
     with replacing(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write

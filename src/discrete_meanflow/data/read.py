@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy
 import torch
 
+from discrete_meanflow.data.cells import type_of
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -117,6 +118,7 @@ class Rows(NamedTuple):
     rows: list[list[str]]
     delimiter: str = ","
     heading: bool = True  # whether the names stood there, too
+    types: tuple[str, ...] = ()  # of the columns, where the file tells
 
 
 def table(path: Path, header: bool | None = None) -> Rows:
@@ -163,11 +165,6 @@ def _has_names(rows: list[list[str]]) -> bool:
     return repeats and all(cell not in column for cell, column in zip(first, below, strict=True))
 
 
-def is_whole(cell: str) -> bool:
-    """Whether a cell is a whole number, written as Python would."""
-    return cell.removeprefix("-").isdecimal() and str(int(cell)) == cell
-
-
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
@@ -200,7 +197,8 @@ def parquet(path: Path) -> Rows:
         for i, cell in enumerate(column, 1):
             if cell is None or cell != cell:
                 raise InputError(f"{path}, row {i}, column {name}: a missing value")
-    return Rows(names, [list(map(str, row)) for row in zip(*columns, strict=True)])
+    rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
+    return Rows(names, rows, types=tuple(map(type_of, columns)))
 
 
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:

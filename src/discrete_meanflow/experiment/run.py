@@ -37,6 +37,7 @@ from discrete_meanflow.files import write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.signals import held_back, stop_signals
 from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
+from discrete_meanflow.training.checkpoint import iteration_in
 from discrete_meanflow.training.session import SAVE_EVERY
 from discrete_meanflow.training.trainer import EXCLUSIVE
 
@@ -217,12 +218,13 @@ def run_cell(
     try:
         trainer = stage.train(cell.problem, cell.recipe, ".safetensors")
         for i, coupling in enumerate(cell.then):
-            kernel = copy.deepcopy(trainer.kernels()[0])
-            with EXCLUSIVE:
-                problem = coupling.problem(
-                    cell.problem, kernel, order.seeds[0] + i, lambda done: stopped()
-                )
+            kernel, problem = copy.deepcopy(trainer.kernels()[0]), cell.problem
             suffix = f"-then{'' if i == 0 else i + 1}.safetensors"
+            # A stage that has ended needs no couples, only its kernel.
+            if iteration_in(order.part(cell.name, suffix)) < coupling.recipe.iterations:
+                with EXCLUSIVE:
+                    seed = order.seeds[0] + i
+                    problem = coupling.problem(problem, kernel, seed, lambda done: stopped())
             trainer = stage.train(problem, coupling.recipe, suffix, [kernel])
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None

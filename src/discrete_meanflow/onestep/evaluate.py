@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from discrete_meanflow.data.codec import Columns, Strings
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.drawn import Asked, Compared, Drawn, draw

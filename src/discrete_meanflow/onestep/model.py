@@ -136,7 +136,8 @@ class OneStepModel:
             n, steps, seed=seed, clamp=clamp, label=label, guidance=guidance,
             temperature=temperature, top_p=top_p,
         )  # fmt: skip
-        return self.config.codec.decode(torch.cat(list(lots)))
+        codec = self.config.codec
+        return codec.bare.as_given(codec.decode(torch.cat(list(lots))))
 
     def tokens(
         self,

@@ -1,6 +1,7 @@
 """From records to a run folder: what was understood, the split, the plan."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,14 @@ import numpy
 import torch
 
 from discrete_meanflow.data import TokenArray, distinct, split
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.cells import type_of
 from discrete_meanflow.data.classes import Classed
-from discrete_meanflow.data.codec import Arrays, Codec, Columns, Strings
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.plan import choose, fitted, of_iterations, sensible_size
@@ -143,13 +148,8 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
     """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors."""
     if isinstance(records, str | bytes | Path):
         raise InputError("data: give records, not a file name; a file is for dmf train FILE")
-    columns = getattr(records, "columns", None)
-    if columns is not None:  # a frame: pandas has itertuples, polars has rows
-        pandas = hasattr(records, "itertuples")
-        rows = records.itertuples(index=False) if pandas else records.rows()
-        return _table(
-            [str(name) for name in columns], [_cells(i, row) for i, row in enumerate(rows)]
-        )
+    if getattr(records, "columns", None) is not None:
+        return _frame(records)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; give a frame, or a list of rows")
     if isinstance(records, torch.utils.data.Dataset):
@@ -164,6 +164,20 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
         rows = [_cells(i, row) for i, row in enumerate(records)]
         return _table([f"c{i + 1}" for i in range(len(rows[0]))], rows)
     return Array(), _array(records)
+
+
+def _frame(records: Any) -> tuple[Kind, Dataset]:
+    """Of pandas, which has itertuples, or polars, which has rows."""
+    pandas = hasattr(records, "itertuples")
+    rows = list(records.itertuples(index=False, name=None) if pandas else records.rows())
+    names = [str(name) for name in records.columns]
+    if len(set(names)) < len(names):
+        raise InputError("data: two columns of the frame have one name")
+    kind, dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows)])
+    assert isinstance(dataset.codec, Columns)
+    types = tuple(map(type_of, zip(*rows, strict=True)))
+    codec = replace(dataset.codec, types=types, frame="pandas" if pandas else "polars")
+    return kind, replace(dataset, codec=codec)
 
 
 def _without_labels(dataset: Any) -> list[Any]:
