@@ -505,6 +505,18 @@ def test_records_of_many_sorts():
     assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
 
 
+def test_strings_may_be_molecules():
+    kind, dataset = dataset_of(["C[nH]C", "CCl"], kinds.find_kind("smiles"))
+    assert (kind.name, dataset.codec.length) == ("smiles", 3)
+    assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
+    for records, name, message in (
+        (["ab", "cd"], "table", "strings are no table"), (ROWS, "smiles", "list of strings alone"),
+        (["ab", "cd"], "tokenised", "needs --tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            OneStepModel.fit(records, iterations=2, kind=name)
+
+
 def test_a_frame_comes_back_as_a_frame(tmp_path):
     """With the names and the types of its columns, also from a run folder that was moved."""
     import pandas

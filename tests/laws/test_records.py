@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_meanflow.data import Alphabet, distinct, read, split
+from discrete_meanflow.data.chemistry import SYMBOL
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 
 words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(
@@ -24,6 +27,38 @@ def test_decoding_undoes_encoding(strings):
     assert tokens.shape == (len(strings), max(map(len, strings)))
     assert alphabet.decode(tokens) == strings
     assert (alphabet.pad is not None) == (len({len(s) for s in strings}) > 1)
+
+
+smiles = st.lists(
+    st.lists(
+        st.sampled_from(["C", "c", "l", "N", "1", "(", "[", "]", "[nH]", "[NH2+]", "Cl", "%12"]),
+        max_size=6,
+    ).map("".join),
+    min_size=1, max_size=8,
+).filter(lambda strings: len(set().union(*map(SYMBOL.findall, strings))) >= 2)  # fmt: skip
+
+
+@given(smiles)
+def test_symbols_may_be_longer_than_a_letter(strings):
+    """However atoms meet, the alphabet cuts strings as the rule did that it was made by."""
+    alphabet = Alphabet.of(strings, SYMBOL)
+    assert [alphabet.cut(s) for s in strings] == [SYMBOL.findall(s) for s in strings]
+    tokens = alphabet.encode(strings)
+    assert tokens.shape[1] == max(len(SYMBOL.findall(s)) for s in strings)
+    assert alphabet.decode(tokens) == strings
+
+
+def test_an_atom_in_brackets_is_a_symbol():
+    codec = Strings.of(["c1c[nH]cc1", "C[NH3+]", "ClCBr"], SYMBOL)
+    assert codec.length == 7
+    assert codec.alphabet.cut("CCl[nH]1") == ["C", "Cl", "[nH]", "1"]
+    again = Strings.made_from(json.loads(json.dumps(codec.describe())))
+    assert again == codec
+    tokens, held = again.clamp("c?[nH]?1")
+    assert held.tolist() == [True, False, True, False, True, False, False]
+    assert [codec.alphabet.symbols[i] for i in tokens[held]] == ["c", "[nH]", "1"]
+    with pytest.raises(InputError, match=r"'\[' at position 1 is not in the alphabet 1 Br C Cl"):
+        codec.clamp("C[OH]")
 
 
 def test_a_pad_inside_stays_to_be_seen():
@@ -94,6 +129,8 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         (lambda: read.lines(Path("/nowhere")), "cannot read"),
         (lambda: Alphabet("a"), "at least 2 symbols"),
         (lambda: Alphabet("aba"), "occurs twice"),
+        (lambda: Alphabet(("a", "bc", "")), "a symbol is empty"),
+        (lambda: Alphabet(("bc", "a\ud800")), "surrogate"),
         (lambda: Alphabet("ab", "c"), "none of its symbols"),
         (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
         (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, at most"),

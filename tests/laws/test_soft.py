@@ -400,7 +400,7 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
         return part["measurements"], part["curve"]["loss"]
 
     assert trained(tmp_path / "whole", False) == trained(tmp_path / "cut", True)
-    assert made == [0.0, 0.5] + [0.0, 0.5, 0.5]
+    assert made == [0.0, 0.5, *(0.0, 0.5, 0.5)]
 
 
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")

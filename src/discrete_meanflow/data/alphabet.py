@@ -1,5 +1,7 @@
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -7,59 +9,78 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 MOST = 10_000  # symbols; more are words or whole records taken for symbols
+LETTER = re.compile(".", re.DOTALL)
 FILLERS = "_~^|\u2423"  # what may stand for "nothing more", the first that no text holds
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Characters and their numbers: ``symbols[i]`` has number i.
+    """Symbols and their numbers: ``symbols[i]`` has number i. They are letters, or some are longer.
 
     Strings become sequences of one length; what is behind the end of a short one is filled
     with ``pad``, a symbol of the alphabet that no string holds. Without ``pad`` all strings
     have that length.
     """
 
-    symbols: str
+    symbols: str | tuple[str, ...]
     pad: str | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
             raise InputError("alphabet: a symbol occurs twice")
-        if any("\ud800" <= symbol <= "\udfff" for symbol in self.symbols):
+        if not all(self.symbols):
+            raise InputError("alphabet: a symbol is empty")
+        if any("\ud800" <= letter <= "\udfff" for symbol in self.symbols for letter in symbol):
             raise InputError("alphabet: half of a surrogate pair is no symbol")
         if len(self.symbols) < 2:
-            raise InputError(f"alphabet: needs at least 2 symbols, got '{self.symbols}'")
+            raise InputError(f"alphabet: needs at least 2 symbols, got '{self}'")
         if self.pad is not None and (len(self.pad) != 1 or self.pad not in self.symbols):
             raise InputError(f"alphabet: the pad '{self.pad}' is none of its symbols")
 
+    def __str__(self) -> str:
+        return self.symbols if isinstance(self.symbols, str) else " ".join(self.symbols)
+
     @classmethod
-    def of(cls, strings: Iterable[str]) -> "Alphabet":
-        """The characters that occur, in their order, and a pad if the lengths differ."""
-        strings = list(strings)
-        found = sorted(set().union(*strings)) if strings else []
+    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "Alphabet":
+        """The symbols that occur, in their order, and a pad if the lengths differ."""
+        cut = [symbol.findall(string) for string in strings]
+        found = sorted(set().union(*cut)) if cut else []
         if len(found) > MOST:
             raise InputError(f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work")
-        if len({len(s) for s in strings}) < 2:
-            return cls("".join(found))
-        pad = next((f for f in FILLERS if f not in found), None)
-        if pad is None:
-            raise InputError(f"alphabet: the text holds all of {FILLERS}; none is left for a pad")
-        return cls("".join([*found, pad]), pad)
+        pad = None
+        if len({len(each) for each in cut}) > 1:
+            pad = next((f for f in FILLERS if not any(f in each for each in found)), None)
+            if pad is None:
+                text = f"alphabet: the text holds all of {FILLERS}; none is left for a pad"
+                raise InputError(text)
+            found.append(pad)
+        return cls("".join(found) if max(map(len, found), default=1) == 1 else tuple(found), pad)
 
     @property
     def pad_number(self) -> int | None:
         return None if self.pad is None else self.symbols.index(self.pad)
 
+    @cached_property
+    def _symbol(self) -> re.Pattern[str]:
+        """One of the long ones, the longest that is there, or else a letter."""
+        longer = sorted((s for s in self.symbols if len(s) > 1), key=len, reverse=True)
+        return re.compile("|".join([*map(re.escape, longer), "."]), re.DOTALL)
+
+    def cut(self, string: str) -> list[str]:
+        """The symbols of a string."""
+        return list(string) if isinstance(self.symbols, str) else self._symbol.findall(string)
+
     def encode(self, strings: Sequence[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
-        length = length or max(map(len, strings), default=0)
+        cut = [self.cut(string) for string in strings]
+        length = length or max(map(len, cut), default=0)
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = []
-        for i, string in enumerate(strings):
-            if len(string) > length or (self.pad is None and len(string) < length):
-                raise InputError(f"record {i + 1} has {len(string)} symbols, others {length}")
+        for i, symbols in enumerate(cut):
+            if len(symbols) > length or (self.pad is None and len(symbols) < length):
+                raise InputError(f"record {i + 1} has {len(symbols)} symbols, others {length}")
             try:
-                row = [number[symbol] for symbol in string]
+                row = [number[symbol] for symbol in symbols]
             except KeyError as unknown:
                 raise InputError(f"record {i + 1} holds {unknown}, which is not known") from None
             rows.append(row + [number[self.pad or ""]] * (length - len(row)) if self.pad else row)

@@ -1,7 +1,11 @@
 import importlib
+import re
 from typing import Any
 
 from discrete_meanflow.errors import InputError
+
+# Of SMILES: an atom in brackets, or of two letters, a ring of two digits; else a letter.
+SYMBOL = re.compile(r"\[[^\[\]]*\]|Br|Cl|%\d\d|.", re.DOTALL)
 
 
 def rdkit() -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ import numpy
 from discrete_meanflow.data import read
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.bins import binned
-from discrete_meanflow.data.chemistry import molecule, rdkit
+from discrete_meanflow.data.chemistry import SYMBOL, molecule, rdkit
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.pieces import Pieces
@@ -61,6 +61,10 @@ class Kind(ABC):
     @abstractmethod
     def read(self, path: Path) -> Dataset: ...
 
+    def of(self, strings: Sequence[str]) -> Dataset:
+        """Of records that are at hand, where they are strings."""
+        raise InputError(f"data: strings are no {self.name}; they can be lines, smiles or fasta")
+
     @abstractmethod
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -81,8 +85,10 @@ class Lines(Kind):
     codec: ClassVar[type[Codec]] = Strings
 
     def read(self, path: Path) -> Dataset:
-        records = read.lines(path)
-        return Dataset(records, Strings.of(records))
+        return self.of(read.lines(path))
+
+    def of(self, strings: Sequence[str]) -> Dataset:
+        return Dataset(strings, Strings.of(strings))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -99,15 +105,17 @@ class Tokenised(Lines):
     def __init__(self, tokenizer: Path | None = None) -> None:
         self.tokenizer = tokenizer
 
-    def read(self, path: Path) -> Dataset:
+    def of(self, strings: Sequence[str]) -> Dataset:
         if self.tokenizer is None:
             raise InputError("tokenised text needs --tokenizer FILE.json")
-        records = read.lines(path)
-        return Dataset(records, Pieces.of(records, self.tokenizer))
+        return Dataset(strings, Pieces.of(strings, self.tokenizer))
 
 
 class Smiles(Lines):
-    """Molecules: the first word of each line, with or without a heading."""
+    """Molecules: the first word of each line, with or without a heading.
+
+    An atom in brackets is one symbol, and what only makes sense together cannot come apart.
+    """
 
     name = "smiles"
     suffixes = (".smi", ".smiles")
@@ -117,7 +125,10 @@ class Smiles(Lines):
         records = words[1:] if words[:1] and words[0].lower() == "smiles" else words
         if not records:
             raise InputError(f"{path} holds no molecule")
-        return Dataset(records, Strings.of(records))
+        return self.of(records)
+
+    def of(self, strings: Sequence[str]) -> Dataset:
+        return Dataset(strings, Strings.of(strings, SYMBOL))
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
         """What RDKit can read; nothing is said where it is not installed."""
@@ -154,8 +165,10 @@ class Fasta(Kind):
     codec = Strings
 
     def read(self, path: Path) -> Dataset:
-        records = read.fasta(path)
-        return Dataset(records, Strings.of(records))
+        return self.of(read.fasta(path))
+
+    def of(self, strings: Sequence[str]) -> Dataset:
+        return Dataset(strings, Strings.of(strings))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:

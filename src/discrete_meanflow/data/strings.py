@@ -1,8 +1,10 @@
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_meanflow.data.alphabet import Alphabet
+from discrete_meanflow.data.alphabet import LETTER, Alphabet
 from discrete_meanflow.data.codec import LONGEST, UNKNOWN, Codec, Json, in_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -12,7 +14,7 @@ ESCAPE = "\\"
 
 @dataclass(frozen=True)
 class Strings(Codec):
-    """Strings of at most ``size`` characters."""
+    """Strings of at most ``size`` symbols."""
 
     alphabet: Alphabet
     size: int
@@ -22,8 +24,9 @@ class Strings(Codec):
             raise InputError(f"strings need 1 to {LONGEST:,} positions, got {self.size}")
 
     @classmethod
-    def of(cls, strings: Sequence[str]) -> "Strings":
-        return cls(Alphabet.of(strings), max(map(len, strings), default=0))
+    def of(cls, strings: Sequence[str], symbol: re.Pattern[str] = LETTER) -> "Strings":
+        alphabet = Alphabet.of(strings, symbol)
+        return cls(alphabet, max((len(alphabet.cut(each)) for each in strings), default=0))
 
     @property
     def vocabulary(self) -> int:
@@ -49,14 +52,13 @@ class Strings(Codec):
 
         Behind a pad, which ends a string, there are pads.
         """
-        wanted = _unescaped(in_text(pattern))
+        wanted = self._wanted(in_text(pattern))
         if len(wanted) > self.size:
             raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
         for place, symbol in enumerate(wanted):
             if symbol is not None and symbol not in self.alphabet.symbols:
                 raise InputError(
-                    f"clamp: '{symbol}' at position {place} is not in the alphabet "
-                    f"{self.alphabet.symbols}"
+                    f"clamp: '{symbol}' at position {place} is not in the alphabet {self.alphabet}"
                 )
         pad = self.alphabet.pad
         if pad is not None and pad in wanted:
@@ -66,23 +68,34 @@ class Strings(Codec):
             wanted[end:] = [pad] * (self.size - end)
         return {i: self.alphabet.symbols.index(s) for i, s in enumerate(wanted) if s is not None}
 
+    def _wanted(self, pattern: str) -> list[str | None]:
+        """The symbols of a pattern, None where one is unknown."""
+        found: list[str | None] = []
+        for known, letters in itertools.groupby(_unescaped(pattern), lambda c: c is not None):
+            run = [c or "" for c in letters]
+            found += self.alphabet.cut("".join(run)) if known else [None] * len(run)
+        return found
+
     def describe(self) -> Json:
-        return {"symbols": self.alphabet.symbols, "pad": self.alphabet.pad, "length": self.size}
+        symbols = self.alphabet.symbols
+        return {
+            "symbols": symbols if isinstance(symbols, str) else list(symbols),
+            "pad": self.alphabet.pad,
+            "length": self.size,
+        }
 
     @classmethod
     def made_from(cls, words: Json) -> "Strings":
-        pad = words["pad"]
-        alphabet = Alphabet(str(words["symbols"]), None if pad is None else str(pad))
-        return cls(alphabet, int(words["length"]))
+        pad, symbols = words["pad"], words["symbols"]
+        symbols = tuple(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
+        return cls(Alphabet(symbols, None if pad is None else str(pad)), int(words["length"]))
 
 
-def _unescaped(pattern: str) -> list[str | None]:
-    """The symbols of a pattern, None where one is unknown."""
-    found: list[str | None] = []
-    symbols = iter(pattern)
-    for symbol in symbols:
-        if symbol == ESCAPE:
-            found.append(next(symbols, ESCAPE))
+def _unescaped(pattern: str) -> Iterator[str | None]:
+    """The letters of a pattern, None where one is unknown."""
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == ESCAPE:
+            yield next(letters, ESCAPE)
         else:
-            found.append(None if symbol == UNKNOWN else symbol)
-    return found
+            yield None if letter == UNKNOWN else letter

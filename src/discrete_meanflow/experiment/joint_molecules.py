@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data.chemistry import SYMBOL
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.molecules import ATOMS, Molecule, count_tv, read_smiles
@@ -34,7 +35,7 @@ class JointMolecules(RealData):
 
     def cut(self) -> Records:
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))
-        alphabet = Alphabet.of(smiles)
+        alphabet = Alphabet.of(smiles, SYMBOL)
         held_out = min(HELD_OUT, len(smiles) // 4)
         return Records(*split(alphabet.encode(smiles), held_out), alphabet)
 

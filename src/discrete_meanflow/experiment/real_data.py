@@ -55,7 +55,7 @@ class Records:
         return {
             "training records": len(self.train),
             "held-out records": len(self.held_out),
-            "alphabet": self.alphabet.symbols,
+            "alphabet": str(self.alphabet),
             "length": self.length,
         }
 

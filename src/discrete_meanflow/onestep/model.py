@@ -12,6 +12,7 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
+from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
@@ -47,14 +48,16 @@ class OneStepModel:
         out: str | Path | None = None,
         held_out: int | None = None,
         labels: Sequence[Any] | None = None,
+        kind: str | None = None,
         watch: Callable[[News], None] = lambda news: None,
     ) -> "OneStepModel":
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
         ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
-        classes of the records; ``watch`` hears of each block.
+        classes of the records; ``kind`` is what strings are (smiles, fasta; by default lines);
+        ``watch`` hears of each block.
         """
-        kind, dataset = dataset_of(records)
+        known, dataset = dataset_of(records, None if kind is None else find_kind(kind))
         if labels is not None:
             dataset = classed(dataset, labels)
         where = find_device(device)
@@ -62,7 +65,7 @@ class OneStepModel:
         folder = passing / "run" if passing is not None else Path(out or "")
         try:
             prepare(
-                folder, kind, dataset, where, minutes=minutes, iterations=iterations, size=size,
+                folder, known, dataset, where, minutes=minutes, iterations=iterations, size=size,
                 seed=seed, held_out=held_out,
             )  # fmt: skip
             model = cls.resume(folder, device, watch)

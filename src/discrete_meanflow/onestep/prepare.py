@@ -128,9 +128,10 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
     if isinstance(codec, Strings):
         known = dataset.records is not None
-        lengths = sorted(map(len, dataset.records)) if known else [codec.length]
+        cut = codec.alphabet.cut
+        lengths = sorted(len(cut(r)) for r in dataset.records) if known else [codec.length]
         return {
-            "alphabet": codec.alphabet.symbols,
+            "alphabet": str(codec.alphabet),
             "symbols": codec.vocabulary,
             "pad": codec.alphabet.pad,
             "lengths": [lengths[0], lengths[len(lengths) // 2], lengths[-1]],
@@ -144,11 +145,14 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     return {"shape": list(codec.shape), "symbols": codec.symbols}
 
 
-def dataset_of(records: Any) -> tuple[Kind, Dataset]:
-    """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors."""
+def dataset_of(records: Any, strings: Kind | None = None) -> tuple[Kind, Dataset]:
+    """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors.
+
+    ``strings``: of what kind they are, if records are strings; by default lines.
+    """
     if isinstance(records, str | bytes | Path):
         raise InputError("data: give records, not a file name; a file is for dmf train FILE")
-    if getattr(records, "columns", None) is not None:
+    if strings is None and getattr(records, "columns", None) is not None:
         return _frame(records)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; give a frame, or a list of rows")
@@ -159,7 +163,10 @@ def dataset_of(records: Any) -> tuple[Kind, Dataset]:
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(isinstance(each, str) for each in records):
-        return Lines(), Dataset(list(records), Strings.of(records))
+        kind = strings or Lines()
+        return kind, kind.of(list(records))
+    if strings is not None:
+        raise InputError(f"data: a kind, '{strings.name}', is for a list of strings alone")
     if all(_is_row(each) for each in records):
         rows = [_cells(i, row) for i, row in enumerate(records)]
         return _table([f"c{i + 1}" for i in range(len(rows[0]))], rows)
