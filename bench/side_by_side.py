@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.experiment.run import device_name, versions
+from discrete_meanflow.experiment.record import device_name, versions
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training import Trainer

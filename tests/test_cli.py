@@ -14,13 +14,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
+import torch
 
 from discrete_meanflow import cli
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
-from discrete_meanflow.experiment import run as run_module
 from discrete_meanflow.experiment.base import Scale
-from discrete_meanflow.experiment.run import Order, reproduce
+from discrete_meanflow.experiment.order import Order
+from discrete_meanflow.experiment.run import reproduce
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
 
@@ -135,7 +136,7 @@ def test_an_interrupted_run_ends_as_if_it_was_not(tmp_path, monkeypatch):
         if news.cell == "logit-normal(0, 1)" and news.iteration == 10:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(run_module.Interrupted):
+    with pytest.raises(Interrupted):
         reproduce(order(tmp_path / "cut"), interrupt)
     assert not (tmp_path / "cut" / "results.json").exists()
     started = []
@@ -214,7 +215,7 @@ def test_ctrl_c_between_the_starts_of_two_workers_is_not_lost(tmp_path, monkeypa
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(SpawnProcess, "start", start_and_interrupt)
-    with pytest.raises(run_module.Interrupted):
+    with pytest.raises(Interrupted):
         reproduce(order(tmp_path, jobs=2), lambda news: None)
     assert len(started) == 2
     assert not any(process.is_alive() for process in started)
@@ -258,7 +259,7 @@ def test_ctrl_c_stops_the_workers_and_the_run_goes_on(early, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(words, message, monkeypatch, capsys):
-    if "cuda" in words and run_module.torch.cuda.is_available():
+    if "cuda" in words and torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
     code, _, err = in_process(monkeypatch, capsys, *words)
     assert code == 2
@@ -270,7 +271,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path, monkeypatch, capsys):
     def interrupt(news):
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(run_module.Interrupted):
+    with pytest.raises(Interrupted):
         reproduce(order(tmp_path), interrupt)
     (saved,) = (tmp_path / "parts").glob("*.safetensors")
     saved.write_bytes(b"garbage")

@@ -12,7 +12,8 @@ from torch.utils._pytree import tree_map
 from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment.base import Cell, Scale
-from discrete_meanflow.experiment.run import Order, run_cell
+from discrete_meanflow.experiment.order import Order
+from discrete_meanflow.experiment.train_cell import train_cell
 from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel, kernel_on
 from discrete_meanflow.metric import marginal_tv, pair_tv
 from discrete_meanflow.network import MLP, FlatMLP, SingleTime
@@ -393,8 +394,8 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
         (folder / "parts").mkdir(parents=True)
         if stop:
             with pytest.raises(Interrupted):
-                run_cell(order, cell, heard.append, lambda: len(heard) == 5)
-        run_cell(order, cell, heard.append, lambda: False)
+                train_cell(order, cell, heard.append, lambda: len(heard) == 5)
+        train_cell(order, cell, heard.append, lambda: False)
         assert [news.iteration for news in heard] == [10, 20, 30, 40, 50, 60]
         part = json.loads(order.part("twins", ".json").read_text())
         return part["measurements"], part["curve"]["loss"]

@@ -54,7 +54,7 @@ class Reproduce:
 
     def __call__(self) -> None:
         from discrete_meanflow.experiment import catalog
-        from discrete_meanflow.experiment.run import run_folder
+        from discrete_meanflow.experiment.order import run_folder
 
         names = catalog.holding(catalog.expand(list(self.names)), self.only, self.scale, self.data)
         several = len(names) > 1
@@ -142,7 +142,8 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
     from rich.console import Console
 
     from discrete_meanflow.experiment.base import Scale
-    from discrete_meanflow.experiment.run import Order, choose_device, reproduce
+    from discrete_meanflow.experiment.order import Order, choose_device
+    from discrete_meanflow.experiment.run import reproduce
     from discrete_meanflow.progress import bars
     from discrete_meanflow.report.figures import draw
     from discrete_meanflow.report.table import claims_table

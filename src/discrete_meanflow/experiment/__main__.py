@@ -11,13 +11,8 @@ from pathlib import Path
 
 from discrete_meanflow.experiment import SEEDS, catalog
 from discrete_meanflow.experiment.base import Scale
-from discrete_meanflow.experiment.run import (
-    Order,
-    Progress,
-    choose_device,
-    reproduce,
-    run_folder,
-)
+from discrete_meanflow.experiment.order import Order, Progress, choose_device, run_folder
+from discrete_meanflow.experiment.run import reproduce
 from discrete_meanflow.guard import guarded
 
 
