@@ -1,0 +1,27 @@
+"""Runs that are trained once for all tests."""
+
+import sys
+
+import pytest
+
+from own_records import FILES, write
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A tiny trained run of each kind, by the command line."""
+    folder = tmp_path_factory.mktemp("runs")
+    for kind in FILES:
+        (folder / "files").mkdir(exist_ok=True)
+        path = write(folder / "files", kind)
+        words = ["train", path, "--out", folder / kind, "--iterations", 20, "--size", 1e4,
+                 "--batch", 16, "--device", "cpu"]  # fmt: skip
+        words += ["--length", 16] if kind == "windows" else []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["dmf", *map(str, words)])
+            from discrete_meanflow.cli import main
+
+            with pytest.raises(SystemExit) as ended:
+                main()
+        assert not ended.value.code
+    return folder

@@ -1,0 +1,357 @@
+"""Files of every kind: told, read, written again."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import side_by_side
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import TokenArray, windows
+from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.cells import type_of, type_told_by
+from discrete_meanflow.data.columns import Columns
+from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.prepare import cut
+from own_records import FILES, ROWS, WORDS, train_by_command, write
+from test_cli import in_process
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files_are_told_and_read(kind, tmp_path):
+    path = write(tmp_path, kind)
+    assert type(kinds.detect(path)) is kinds.KINDS[kind]
+    dataset = kinds.detect(path).read(path)
+    tokens = dataset.encoded()
+    assert int(tokens.max()) < dataset.codec.vocabulary
+    again = dataset.codec.decode(tokens)
+    if kind == "windows":
+        assert "".join(again) == path.read_text()[: len(again) * 64]
+    else:
+        assert numpy.array_equal(again, dataset.records)
+    assert type(dataset.codec).made_from(dataset.codec.describe()) == dataset.codec
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_samples_are_a_file_of_the_same_kind(kind, trained, tmp_path, monkeypatch, capsys):
+    suffix = {"table": ".csv", "array": ".npy", "fasta": ".fasta.gz", "smiles": ".smi"}
+    out = tmp_path / f"out{suffix.get(kind, '.txt')}"
+    words = ("sample", trained / kind, "-n", 7, "--seed", 1, "--out", out)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    first = out.read_bytes()
+    monkeypatch.setattr(time, "time", lambda: 10**9)
+    in_process(monkeypatch, capsys, *words)
+    assert out.read_bytes() == first  # the same seed, at another time
+    if kind == "array":
+        assert numpy.load(out).shape == (7, 2, 3)
+    elif kind == "table":
+        names, rows, *_ = kinds.read.table(out)
+        assert names == ["colour", "letter", "k"]
+        assert len(rows) == 7
+        assert {row[2] for row in rows} == {"same"}  # a column of one level
+    elif kind == "fasta":
+        assert len(kinds.read.fasta(out)) == 7
+    elif kind == "lines":
+        assert out.read_text().count("\n") == 7
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npy.gz", "a.npz", None])
+def test_arrays_are_written_as_they_are_read(name, trained, tmp_path, monkeypatch, capsys):
+    words = ("sample", trained / "array", "-n", 7, "--seed", 1)
+    given = () if name is None else ("--out", tmp_path / name)
+    code, said, err = in_process(monkeypatch, capsys, *words, *given)
+    assert code == 0, err
+    if name is not None:
+        first = (tmp_path / name).read_bytes()
+        monkeypatch.setattr(time, "time", lambda: 10**9)  # at another time
+        in_process(monkeypatch, capsys, *words, *given)
+        assert (tmp_path / name).read_bytes() == first
+    records = OneStepModel.load(trained / "array", "cpu").sample(7, seed=1)
+    if name is None:
+        assert said.split() == [",".join(map(str, each.ravel())) for each in records]
+    else:
+        assert numpy.array_equal(kinds.read.array(tmp_path / name), records)
+
+
+def test_a_table_may_have_semicolons_and_become_parquet(tmp_path, monkeypatch, capsys):
+    rows = [[row[0], row[1] + ",", row[2]] for row in ROWS]
+    path = tmp_path / "data.csv"
+    path.write_text("colour;letter;k\n" + "\n".join(";".join(row) for row in rows))
+    model = train_by_command(monkeypatch, capsys, path, tmp_path / "run")
+    assert model.config.codec.names == ("colour", "letter", "k")
+    assert all(row[1] == "x," for row in model.sample(5, clamp="letter=x\\,"))
+    out = tmp_path / "out.parquet"
+    code, _, err = in_process(
+        monkeypatch, capsys, "sample", tmp_path / "run", "-n", 7, "--seed", 1, "--out", out
+    )
+    assert code == 0, err
+    assert kinds.read.parquet(out)[:2] == (["colour", "letter", "k"], model.sample(7, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("column", "told", "meant"),
+    [
+        ([1, 2], "int", "int"), ([1, 2.5], "float", "float"), ([True, False], "str", "bool"),
+        (["1", "2"], "int", "str"), (["01", "2"], "str", "str"), (["1_0", "2"], "str", "str"),
+        (["0.5", "-3"], "float", "str"), ([10**19, 1], "str", "str"),
+        (["inf", "1"], "str", "str"),
+        ([True, 2], "str", "str"), (["²", "1"], "str", "str"), (["-0.25", "00.5"], "str", "str"),
+    ],
+)  # fmt: skip
+def test_cells_are_numbers_where_nothing_is_lost(column, told, meant):
+    assert type_told_by([str(cell) for cell in column]) == told
+    assert type_of(column) == meant
+
+
+def test_parquet_keeps_its_types(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"zip": ["10", "20"], "x": [0.5, 1.5], "b": [True, False]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    dataset = kinds.detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
+    codec = Columns.made_from(json.loads(json.dumps(dataset.codec.describe())))
+    with kinds.Table().writer(tmp_path / "b.parquet", codec, 2) as out:
+        out(dataset.records)
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "b.parquet"), frame)
+    for lie in ({"types": ["int", "int", "bool"]}, {"types": ["str"]}, {"frame": "os"},
+                {"types": ["str", "float", "pickle"]}):  # fmt: skip
+        with pytest.raises(InputError, match=r"^table: "):
+            Columns.made_from(codec.describe() | lie)
+
+
+def test_columns_and_levels_may_have_any_letters():
+    odd = Columns(("a=b", "c,d"), (("x=y", "z"), ("p\\", "q,")))
+    assert odd.known(r"a\=b=x=y,c\,d=p\\") == {0: 0, 1: 0}
+    assert odd.known(r"c\,d=q\,") == {1: 1}
+
+
+def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
+    """Letters of two bytes on the edge of a piece, and the end that fills no window."""
+    text = "größe und maß, " * 300
+    (tmp_path / "a.txt").write_text(text)
+    monkeypatch.setattr(windows, "PIECE", 7)
+    alphabet, tokens = windows.windows(tmp_path / "a.txt", 16)
+    assert "".join(alphabet.decode(tokens)) == text[: len(text) // 16 * 16]
+    (tmp_path / "b.txt").write_bytes(b"all is well here\n" * 9 + b"\xff")
+    with pytest.raises(InputError, match="line 10: not UTF-8"):
+        windows.windows(tmp_path / "b.txt", 16)
+    (tmp_path / "c.txt").write_bytes(b"\xef\xbb\xbf" + b"one line\r\n" * 9)
+    alphabet, tokens = windows.windows(tmp_path / "c.txt", 9)
+    assert alphabet.decode(tokens) == ["one line\n"] * 9  # as lines are read, too
+
+
+def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a.txt").write_text("a text of some length " * 9)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(InputError, match=r"no room for .* tokens: No space left"):
+        windows.windows(tmp_path / "a.txt", 9)
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from discrete_meanflow.data.kind import Windows
+from discrete_meanflow.data import TokenArray
+from discrete_meanflow.onestep import folder
+from side_by_side import anonymous_mib, watched
+import torch
+
+before = anonymous_mib()
+with watched() as peak:
+    dataset = Windows(64).read(Path(sys.argv[1]))
+    stored = {"tokens": dataset.encoded()}
+    folder.write_tokens(Path(sys.argv[2]), stored, dataset.codec.vocabulary)
+    tokens = folder.read_tokens(Path(sys.argv[2]).parent, "train", dataset.codec)
+    data = TokenArray(tokens, dataset.codec.vocabulary)
+    data.sample((100, 256), torch.Generator().manual_seed(0))
+print(peak[0] - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_text_need_not_fit_into_memory(tmp_path, monkeypatch):
+    """Of a text of 200 MB, less than half is ever held."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
+    line = b"the quick brown fox jumps over the lazy dog and away\n"
+    (tmp_path / "a.txt").write_bytes(line * (200 * 2**20 // len(line)))
+    words = [sys.executable, "-c", MEMORY, str(tmp_path / "a.txt"),
+             str(tmp_path / "train.safetensors")]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 100
+
+
+def test_numbers_are_binned_on_request(tmp_path):
+    rows = [f"{i / 7:.3f},{'ab'[i % 2]},{i % 3}" for i in range(90)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,letter,few", *rows]))
+    codec = kinds.Table(5).read(tmp_path / "a.csv").codec
+    assert [len(levels) for levels in codec.levels] == [5, 2, 3]
+    assert len(kinds.Table().read(tmp_path / "a.csv").codec.levels[0]) == 90
+    middle = sorted(map(float, codec.levels[0]))
+    assert 0 < middle[0] < middle[-1] < 90 / 7
+    (tmp_path / "b.csv").write_text("x,y\n" + "\n".join(f"{i},1" for i in [0] * 50 + [1, 2, 3]))
+    assert len(kinds.Table(3).read(tmp_path / "b.csv").codec.levels[0]) <= 3
+    with pytest.raises(InputError, match="at least 2"):
+        kinds.Table(1).read(tmp_path / "a.csv")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """Words of a tiny language, as a tokenizer's JSON."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4, "?": 5}
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
+
+
+def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "a.txt"
+    text.write_text("the cat sat\nthe dog ran\nthe cat ran\nthe dog sat\ncat sat\ndog ran\n")
+    words = ("train", text, "--out", tmp_path / "run", "--iterations", 8, "--size", 1e4,
+             "--batch", 16, "--device", "cpu", "--tokenizer", tokenizer)  # fmt: skip
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    model = OneStepModel.load(tmp_path / "run", "cpu")
+    assert (model.config.codec.vocabulary, model.config.codec.length) == (7, 3)
+    assert all(line.startswith("the cat") for line in model.sample(5, clamp="the cat"))
+    tokens = model.config.codec.encode(["the dog ran", "cat"])
+    assert tokens.tolist() == [[0, 2, 4], [1, 6, 6]]
+    assert model.config.codec.decode(tokens) == ["the dog ran", "cat"]
+    with pytest.raises(InputError, match="no tokenizer"):
+        kinds.Tokenised(text).read(text)
+
+
+def test_tokens_of_256_symbols_are_read_back(tmp_path):
+    tokens = torch.arange(256).reshape(64, 4)
+    codec = Arrays((4,), 256)
+    run.write_tokens(tmp_path / "train.safetensors", {"tokens": tokens}, 256)
+    again = run.read_tokens(tmp_path, "train", codec)
+    assert torch.equal(TokenArray(again, 256).tokens.long(), tokens)
+    with pytest.raises(InputError, match="token 255 in record 63"):
+        TokenArray(again, 255)
+
+
+def test_repeats_of_rows_stay_and_strings_are_on_one_side():
+    rows = torch.tensor([[0, 0]] * 90 + [[i, 1] for i in range(10)])
+    train, apart, note = cut(rows, 20, 0, repeats=True)
+    assert (len(train), len(apart)) == (80, 20)
+    assert note == {"distinct": 11, "duplicates kept": 89}
+    assert 0.7 < (apart == 0).all(1).double().mean() < 1  # nine of ten, as in the file
+    sorted_rows = torch.arange(200)[:, None].expand(200, 2)
+    halves = cut(sorted_rows, 100, 0, repeats=True)[1].double().chunk(2)
+    assert abs(halves[0].mean() - halves[1].mean()) < 40  # 100 apart, if they were in order
+    train, apart, note = cut(rows, 4, 0, repeats=False)
+    assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
+    classes = torch.tensor([[i // 2, i // 2, i % 2] for i in range(40)])  # each under two classes
+    sides = cut(classes, 5, 0, False, 2)[:2]
+    assert [len(side) for side in sides] == [30, 10]
+    assert not torch.isin(sides[0][:, 0], sides[1][:, 0]).any()
+
+
+@pytest.mark.parametrize(("most", "stored"), [(1, torch.uint8), (256, torch.int32)])
+def test_arrays_are_kept_as_small_as_their_numbers(most, stored, tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.array([[0, most], [1, 1]], dtype=numpy.uint16))
+    dataset = kinds.Array().read(tmp_path / "a.npy")
+    assert dataset.records.dtype == numpy.uint16
+    assert dataset.encoded().dtype == stored
+    assert dataset.encoded().tolist() == [[0, most], [1, 1]]
+
+
+TABLES = [
+    ("a.csv", "0,5;1,25\n0,7;1,5\n0,5;2,5", ["c1", "c2"], 3),
+    ("a.tsv", "x\ty\n1,2,3\ta\n2,2,2\ta", ["x", "y"], 2),
+    ("a.csv", "2020-01-01,user0\n2020-01-02,user1\n2020-01-03,user2", ["c1", "c2"], 3),
+    ("a.csv", "x,y\na,1\na,2", ["x", "y"], 2),
+    ("a.csv", "a,b\na,1\na,2", ["c1", "c2"], 3),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "names", "rows"), TABLES)
+def test_how_a_table_is_read(name, content, names, rows, tmp_path):
+    (tmp_path / name).write_text(content)
+    found = kinds.read.table(tmp_path / name)
+    assert (found[0], len(found[1])) == (names, rows)
+    said = kinds.read.table(tmp_path / name, header=True)
+    assert len(said[1]) == content.count("\n")
+    assert len(kinds.read.table(tmp_path / name, header=False)[1]) == content.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "out", "written"),
+    [
+        ("a.csv", "x;y\na;1\na;2\n", "b.csv", "x;y\na;1\na;2\n"),  # as it was read
+        ("a.data", "a\t1\na\t2\n", "b.data", "a\t1\na\t2\n"),  # without a heading
+        ("a.tsv", "x\ty\na\t1\na\t2\n", "b.csv", "x,y\na,1\na,2\n"),  # as its name says
+        ("a.csv", "x;y\na;1\na;2\n", "b.tsv", "x\ty\na\t1\na\t2\n"),
+        ("a.csv", "x;y\na;1\na;2\n", "b.csv.gz", "x;y\na;1\na;2\n"),
+    ],
+)
+def test_rows_are_written_as_they_were_read(name, content, out, written, tmp_path):
+    (tmp_path / name).write_text(content)
+    dataset = kinds.Table().read(tmp_path / name)
+    again = type(dataset.codec).made_from(dataset.codec.describe())
+    with kinds.Table().writer(tmp_path / out, again, 2) as write:
+        write(dataset.records)
+    assert kinds.read.text(tmp_path / out) == written
+
+
+def test_a_table_of_an_earlier_version_has_commas_and_a_heading():
+    codec = Columns(("x",), (("a", "b"),), None, ";", heading=False)
+    words = codec.describe()
+    del words["delimiter"], words["heading"]
+    assert Columns.made_from(words) == Columns(("x",), (("a", "b"),))
+    with pytest.raises(InputError, match="no delimiter"):
+        Columns.made_from(words | {"delimiter": ""})
+
+
+def test_one_blank_line_makes_no_prose(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join([*WORDS, "", *WORDS]))
+    assert isinstance(kinds.detect(tmp_path / "a.txt"), kinds.Lines)
+
+
+def test_tables_and_arrays_may_be_gzipped(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(frame.to_parquet()))
+    dataset = kinds.detect(tmp_path / "a.parquet.gz").read(tmp_path / "a.parquet.gz")
+    assert dataset.records == [["1", "x"], ["2", "y"], ["2", "y"]]
+    with kinds.Table().writer(tmp_path / "b.parquet", dataset.codec, 3) as out:
+        out(dataset.records)
+    assert pandas.read_parquet(tmp_path / "b.parquet")["a"].tolist() == [1, 2, 2]  # numbers
+    numpy.save(tmp_path / "a.npy", numpy.arange(6).reshape(3, 2))
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress((tmp_path / "a.npy").read_bytes()))
+    assert kinds.detect(tmp_path / "a.npy.gz").read(tmp_path / "a.npy.gz").records.shape == (3, 2)
+
+
+def test_a_tokenizer_that_adds_ends_and_leaves_gaps(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = {"[CLS]": 0, "[SEP]": 1, "the": 2, "cat": 3, "sat": 7, "?": 9}
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    made.save(str(tmp_path / "tokenizer.json"))
+    codec = Pieces.of(["the cat sat", "cat ?"], tmp_path / "tokenizer.json")
+    assert (codec.pad, codec.length) == (10, 5)
+    assert codec.known("the cat") == {0: 0, 1: 2, 2: 3}  # an end is not known
+    assert codec.encode(["cat"]).tolist() == [[0, 3, 1, 10, 10]]

@@ -1,0 +1,120 @@
+"""What is trained on the data, the machine and the minutes at hand."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from discrete_meanflow.data import TokenArray
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.classes import Classed
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import plan as plans
+from discrete_meanflow.onestep.plan import Plan, choose, fitted, sensible_size
+from discrete_meanflow.onestep.prepare import dataset_of
+from discrete_meanflow.sampler import lot_size
+from discrete_meanflow.training import Coupling, Recipe
+from own_records import WORDS, prepared
+
+
+def test_small_data_get_a_small_network_where_there_is_time_to_learn_them_by_heart():
+    assert sensible_size("cpu", 10**6) == sensible_size("cpu", 10**9) == plans.CPU_SIZE
+    assert sensible_size("cuda", 10**6) == 3e6
+    assert sensible_size("cuda", 10**9) == plans.GPU_SIZE
+    assert choose(Arrays((4,), 4), "cuda", sensible_size("cuda", 8), 0, None).parameters < 1e5
+
+
+@pytest.mark.parametrize(("device", "room"), [("cpu", 2**29), ("cuda", 2**32)])
+def test_couples_fit_into_their_room(device, room):
+    codec = Arrays((28, 28), 2)
+    long = plans.of_iterations(choose(codec, device, plans.CPU_SIZE, 0, None), codec, device, 10**6)
+    some = Coupling(4, 1, Recipe(1)).couples(
+        long.problem(codec, TokenArray(torch.zeros(2, 784, dtype=torch.uint8), 2)).process,
+        long.kernel(codec), 0,
+    )  # fmt: skip
+    stored = sum(each.nbytes for each in (some.starts, some.ends, some.held)) / 4
+    assert 0.99 * room < long.couples * stored <= room
+
+
+def test_of_several_tries_the_quickest_tells_the_pace(monkeypatch):
+    now, spent = [0.0], iter([50.0, 0.2, 0.1])
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(plans, "FEWEST_TRIES", 3)
+
+    def work():
+        now[0] += next(spent)
+
+    assert plans._quickest(work) == pytest.approx(0.1)
+
+
+def test_the_plan_fits_the_minutes(monkeypatch):
+    """With a second for ten steps and for a thousand couples, the steps fill the time."""
+    _, dataset = dataset_of(WORDS)
+    codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
+    monkeypatch.setattr(plans, "_quickest", lambda work: plans.TRIED / 1000)
+    plan = fitted(choose(codec, "cpu", 1e4, 0, 16), codec, data, "cpu", 2.5)
+    shares = [plan.iterations / 10, plan.couples / 1000, plan.second / 10]
+    assert sum(shares) == pytest.approx(150 * (1 - plans.RESERVED), abs=0.3)
+    assert shares == pytest.approx([s * sum(shares) for s in plans.SHARES], abs=0.3)
+
+
+def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
+    """Lots are of the size of the trial, whose code they share."""
+    _, dataset = dataset_of(WORDS)
+    codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
+    trainer, tried = SimpleNamespace(kernels=lambda: [None]), []
+    chosen = choose(codec, "cuda", 1e4, 0, 16)
+    lot = lot_size(codec.length, codec.vocabulary, chosen.network(codec))
+    monkeypatch.setattr(plans, "Trainer", lambda *_: trainer)
+    monkeypatch.setattr(Coupling, "problem", lambda self, *_: tried.append(self.count))
+
+    def lots(self, process, kernel, seed, size, compiled):
+        tried.append(size)
+        yield
+
+    monkeypatch.setattr(Coupling, "lots", lots)
+    monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
+    monkeypatch.setattr(plans, "_quickest", lambda work: lot / 500)
+    plan = fitted(chosen, codec, data, "cuda", 10)
+    assert tried == [lot, lot]
+    assert plan.couples > lot
+    assert plan.couples % lot == 0
+    assert plan.iterations % plan.block == plan.second % plan.block == 0
+    assert min(plan.iterations, plan.second) > 100
+
+
+def test_a_transformer_has_matched_noise_and_muon():
+    """Of a class, which is known as a rule, noise is matched nowhere; an MLP has neither."""
+    images, words = Arrays((80, 80), 3), dataset_of(WORDS)[1].codec
+    plans = {
+        codec: choose(codec, "cpu", 1e4, 0, None)
+        for codec in (images, Classed(images, ("a", "b")), words)
+    }
+    kinds = [(plan.heads > 0, plan.matched, plan.muon) for plan in plans.values()]
+    assert kinds == [(True, 1024, 4.0), (True, 0, 4.0), (False, 0, 0.0)]
+    plan = plans[images]
+    assert plan.first.muon == plan.coupling.recipe.muon == 4.0
+    process = plan.problem(images, TokenArray(torch.zeros(4, 6400, dtype=torch.long), 3)).process
+    assert process.matched == 1024
+
+
+def test_a_plan_of_before_is_the_plan_without_what_is_new(tmp_path):
+    words = json.loads((prepared(tmp_path / "run") / "config.json").read_text())["plan"]
+    assert not {"matched", "muon"} & set(words)
+    assert Plan.made_from(words).describe() == words
+    with pytest.raises(InputError, match="block"):
+        Plan.made_from({name: value for name, value in words.items() if name != "block"})
+
+
+def test_many_symbols_are_drawn_a_few_at_a_time():
+    """A step of 256 images of 784 pixels in 256 shades: 200 MB, and never a hundred of them."""
+    plan = choose(Arrays((28, 28), 256), "cpu", plans.CPU_SIZE, 0, None)
+    assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None).block == 100
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, processes=3).batch % 6 == 0
+    assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, accumulate=200).batch == 400
+    with pytest.raises(InputError, match="are too many"):
+        choose(Arrays((100_000,), 10_000), "cpu", plans.CPU_SIZE, 0, None)

@@ -1,0 +1,167 @@
+"""OneStepModel: from records at hand to a generator."""
+
+import errno
+import gc
+import importlib.util
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy
+import pytest
+import torch
+
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.columns import Columns
+from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.onestep.prepare import dataset_of
+from own_records import ROWS, WORDS
+
+
+def test_the_five_lines_of_the_readme(tmp_path):
+    gen = OneStepModel.fit(WORDS, iterations=30, size=1e4, device="cpu")
+    assert len(gen.sample(5)) == 5
+    assert all(word.startswith("a") for word in gen.sample(5, clamp="a???"))
+    gen.save(tmp_path / "kept")
+    again = OneStepModel.load(tmp_path / "kept", "cpu")
+    assert again.sample(5, seed=3) == gen.sample(5, seed=3)
+    with pytest.raises(InputError, match="is there already"):
+        gen.save(tmp_path / "kept")
+
+
+def test_records_of_many_sorts():
+    import pandas
+
+    frame = pandas.DataFrame(ROWS, columns=["a", "b", "c"])
+    array = numpy.arange(24).reshape(4, 2, 3) % 5
+
+    class Pictures(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return torch.from_numpy(array[i]), i
+
+    class Polars:  # what is asked of such a frame
+        columns = ("a", "b", "c")
+
+        def rows(self):
+            return ROWS
+
+    for records, codec in (
+        (WORDS, Strings), (frame, Columns), (ROWS, Columns), (array, Arrays),
+        (torch.from_numpy(array), Arrays), (Pictures(), Arrays), (iter(WORDS), Strings),
+        (Polars(), Columns), (frame.rename(columns={"a": "rows"}), Columns),
+        (numpy.array(ROWS), Columns), ([(0, "a"), (1, "b")], Columns),
+        ([(0, 1, 2), (1, 2, 0)], Arrays), ([[0, 1], [1, 1]], Arrays),
+    ):  # fmt: skip
+        _, dataset = dataset_of(records)
+        assert isinstance(dataset.codec, codec)
+        assert len(dataset.encoded()) == len(records) if hasattr(records, "__len__") else True
+    assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
+
+
+def test_strings_may_be_molecules():
+    kind, dataset = dataset_of(["C[nH]C", "CCl"], kinds.find_kind("smiles"))
+    assert (kind.name, dataset.codec.length) == ("smiles", 3)
+    assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
+    for records, name, message in (
+        (["ab", "cd"], "table", "strings are no table"), (ROWS, "smiles", "list of strings alone"),
+        (["ab", "cd"], "tokenised", "needs --tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            OneStepModel.fit(records, iterations=2, kind=name)
+
+
+def test_a_frame_comes_back_as_a_frame(tmp_path):
+    """With the names and the types of its columns, also from a run folder that was moved."""
+    import pandas
+    import polars
+
+    columns = {
+        "code": ["01", "02", "01", "03"], "count": [1, 2, 30, 1], "size": [0.5, 1.0, 2.25, 0.5],
+        "new": [True, False, True, True],
+    }  # fmt: skip
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns)):
+        folder = tmp_path / type(frame).__module__
+        OneStepModel.fit(frame, iterations=2, size=1e4, device="cpu", out=folder)
+        moved = folder.rename(tmp_path / f"{folder.name} moved")
+        found = OneStepModel.load(moved, "cpu").sample(20, seed=0)
+        assert type(found) is type(frame)
+        assert list(found.columns) == list(frame.columns)
+        assert list(found.dtypes) == list(frame.dtypes)
+        for name, column in columns.items():
+            assert set(found[name]) <= set(column)
+    with pytest.raises(InputError, match="two columns of the frame have one name"):
+        dataset_of(pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["x", "x"]))
+
+
+def test_a_frame_is_rows_where_its_library_is_not(monkeypatch):
+    import pandas
+
+    codec = dataset_of(pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))[1].codec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert codec.as_given([["1", "y"]]) == [["1", "y"]]
+
+
+def test_a_fit_goes_on_where_it_was_stopped(tmp_path):
+    """In a thread, too, which hears no signals; what lay in a passing folder goes with it."""
+
+    def stop(news):
+        raise Interrupted
+
+    with pytest.raises(Interrupted, match=r"OneStepModel\.resume"):
+        OneStepModel.fit(WORDS, iterations=4, size=1e4, out=tmp_path / "run", watch=stop)
+    with ThreadPoolExecutor(1) as pool:
+        model = pool.submit(OneStepModel.resume, tmp_path / "run", "cpu").result()
+        passing = pool.submit(OneStepModel.fit, WORDS, iterations=4, size=1e4).result()
+    assert len(model.sample(3)) == len(passing.sample(3)) == 3
+    folder = passing.folder
+    assert folder.exists()
+    del passing
+    gc.collect()
+    assert not folder.parent.exists()
+
+
+def test_a_fit_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fail(news):
+        raise ZeroDivisionError
+
+    for wish in ({"iterations": 1}, {"iterations": 4, "watch": fail}):
+        with pytest.raises((InputError, ZeroDivisionError)):
+            OneStepModel.fit(WORDS, size=1e4, device="cpu", **wish)
+        assert not list(tmp_path.glob("dmf-*"))
+
+
+def test_a_run_with_links_is_not_copied(trained, tmp_path):
+    (tmp_path / "secret.json").write_text("mine")
+    shutil.copytree(trained / "lines", tmp_path / "run")
+    model = OneStepModel.load(tmp_path / "run", "cpu")
+    model.save(tmp_path / "kept")
+    assert OneStepModel.load(tmp_path / "kept", "cpu").sample(3, seed=0) == model.sample(3, seed=0)
+    (tmp_path / "run" / "data.json").unlink()
+    (tmp_path / "run" / "data.json").symlink_to(tmp_path / "secret.json")
+    with pytest.raises(InputError, match="no file of its own"):
+        model.save(tmp_path / "stolen")
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monkeypatch):
+    model, copied = OneStepModel.load(trained / "lines", "cpu"), []
+
+    def copy(source, to):
+        copied.append(source)
+        if len(copied) > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return shutil.copyfile(source, to)
+
+    monkeypatch.setattr(shutil, "copy2", copy)
+    with pytest.raises(InputError, match="No space left"):
+        model.save(tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -1,0 +1,289 @@
+"""Bad data, bad wishes and hostile folders get one line."""
+
+import contextlib
+import gzip
+import json
+import shutil
+
+import numpy
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import folder as run
+from own_records import FILES, ROWS, write
+from test_cli import in_process
+
+BAD_FILES = [
+    ("a.txt", b"", "is empty"),
+    ("a.txt", b"one\n", "one distinct record"),
+    ("a.txt", b"aa\naaa\n\xff\n", "line 3: not UTF-8"),
+    ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
+    ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 cells"),
+    ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
+    ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
+    ("a.fasta", b"ACGU", "line 1: a sequence before"),
+    ("a.npy", b"not an array", "cannot read"),
+    ("a.txt", "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(), "distinct symbols"),
+    ("a.smi", b"smiles\n", "no molecule"),
+    ("a.csv", "\n".join(f"{i},x" for i in range(12_000)).encode(), "12,000 levels"),
+    ("a.smi", b" \n \n", "no molecule"),
+    ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
+    ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),
+    ("a.parquet.gz", gzip.compress(b"no table", mtime=0), "cannot read"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES)
+def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / name).write_bytes(content)
+    words = ("train", tmp_path / name, "--out", tmp_path / "run", "--iterations", 4)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (numpy.zeros((3, 2)), "needs whole numbers"),
+        (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
+        (numpy.array([1, 2, 3]), "records along the first axis"),
+        (numpy.array([[0, 10**6], [1, 0]]), "at most 10,000"),
+        (numpy.array([[{}], [{}]], dtype=object), "cannot read"),
+    ],
+)
+def test_bad_arrays_get_one_line(array, message, tmp_path, monkeypatch, capsys):
+    numpy.save(tmp_path / "a.npy", array)
+    words = ("train", tmp_path / "a.npy", "--out", tmp_path / "run", "--iterations", 4)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 2
+    assert message in err
+
+
+@given(
+    st.binary(max_size=80), st.sampled_from(["a.txt", "a.csv", "a.fa", "a.npy", "a.npz", "a.gz"])
+)
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
+    path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
+    path.write_bytes(content)
+    with contextlib.suppress(InputError):  # and no other error
+        kinds.detect(path).read(path).encoded()
+
+
+@pytest.fixture(scope="module")
+def whole_files(tmp_path_factory):
+    """Name and bytes of a file of every kind."""
+    import pandas
+
+    folder = tmp_path_factory.mktemp("whole")
+    paths = [write(folder, kind) for kind in FILES]
+    numpy.savez_compressed(folder / "data.npz", x=numpy.arange(60).reshape(20, 3) % 4)
+    pandas.DataFrame(ROWS, columns=["a", "b", "c"]).to_parquet(folder / "data.parquet")
+    paths += [folder / "data.npz", folder / "data.parquet"]
+    return [(path.name, path.read_bytes()) for path in paths]
+
+
+@given(st.data())
+def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
+    """Files of every kind in which some bytes are others, or are gone."""
+    name, content = data.draw(st.sampled_from(whole_files))
+    damaged = bytearray(content)
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
+        damaged[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("fuzz") / name
+    path.write_bytes(damaged[: data.draw(st.integers(len(content) // 2, len(content)))])
+    with contextlib.suppress(InputError):  # and no other error
+        kinds.detect(path).read(path).encoded()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--clamp", "zz"), "'z' at position 0 is not in the alphabet"),
+        (("--clamp", "abcdefgh"), "8 positions, the sequences have 4"),
+        (("--steps", "0"), "at least one step"),
+        (("-n", "0"), "at least one record"),
+        (("--temperature", "0"), "temperature: from 0.001"),
+        (("--temperature", "inf"), "temperature: from 0.001"),
+        (("--clamp", "a", "--guidance", "nan"), "guidance up to 100"),
+        (("--clamp", "??", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("--clamp", "a_f"), "text behind its end"),
+        (("--out", "/nowhere/x"), "cannot write"),
+    ],
+)
+def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
+    code, _, err = in_process(monkeypatch, capsys, "sample", trained / "lines", *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seed", "-1"), "--seed: a whole number"),
+        (("--kind", "windows", "--length", "0"), "--length: at least 1"),
+        (("--kind", "windows", "--length", "8", "--held-out", "-5"), "cannot be held out"),
+        (("--held-out", "0"), "cannot be held out"),
+        (("--iterations", "1"), "--iterations: at least 2"),
+        (("--size", "5"), "--size: parameters from"),
+        (("--bins", "4"), "--bins is for table"),
+        (("--length", "8"), "--length is for windows"),
+        (("--header", "yes"), "--header is for table"),
+        (("--resume", "nowhere"), "goes on as it began"),
+        (("--batch", "0"), "--batch: from 1"),
+        (("--size", "0"), "--size: parameters from"),
+        (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
+        (("--label", "nowhere"), "cannot read nowhere"),
+        (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
+    ],
+)
+def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
+    path = write(tmp_path, "lines")
+    given = ("train", path, "--out", tmp_path / "run", "--iterations", "4", *words)
+    code, _, err = in_process(monkeypatch, capsys, *given)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch, capsys):
+    old = tmp_path / "old.txt"
+    old.write_text("mine")
+    for words, message in (
+        (("export", trained / "lines", "--onnx", "/nowhere/a.onnx"), "cannot write"),
+        (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
+        (("sample", trained / "array", "--out", tmp_path / "a.txt"), "FILE.npy, FILE.npy.gz"),
+        (("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"), "packed by itself"),
+        (("sample", trained / "table", "--temperature", 101), "from 0.001 to 100"),
+        (("sample", trained / "lines", "--class", "a"), "knows no classes"),
+        (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
+        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes: more than 0"),
+        (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
+        (("evaluate", trained / "lines", "-n", 0), "at least 4"),
+        (("train", trained.parent / "nothing"), "does not exist"),
+        (("train",), "give a FILE"),
+    ):
+        code, _, err = in_process(monkeypatch, capsys, *words)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert message in err
+    assert old.read_text() == "mine"
+
+
+PLANS = {
+    "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
+    "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
+    "a crowd": {"matched": 2**20}, "no rate": {"muon": float("nan")},
+    "a long block": {"batch": 2**20, "block": 10**6},
+    "wide couples": {"couples": 10**6},
+}  # fmt: skip
+
+
+NOTES = {
+    "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
+    "endless note": {"iteration": float("inf")},
+    "no history": {"iteration": 0, "history": {"first loss": "x"}},
+}  # fmt: skip
+
+
+def spoil(folder, what):
+    """Make a run folder hostile in one way."""
+    config = json.loads((folder / "config.json").read_text())
+    weights = folder / "weights.safetensors"
+    if what == "pickle":
+        weights.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+    elif what == "shapes":
+        found = {n: torch.zeros(1) for n, _ in run.read_weights(
+            folder, run.read_config(folder)).named_parameters()}  # fmt: skip
+        save_file(found, weights)
+    elif what == "names":
+        save_file({"../../x": torch.zeros(1)}, weights)
+    elif what == "giant":
+        config["plan"]["width"] = 10**9
+    elif what == "huge header":
+        weights.write_bytes((2**62).to_bytes(8, "little") + b"{}")
+    elif what == "kind":
+        config["kind"] = "__import__"
+    elif what == "plan":
+        config["plan"]["width"] = "64"
+    elif what == "no count":
+        config["plan"]["layers"] = 3.0
+    elif what == "a tower":
+        config["plan"] |= {"width": 2, "layers": 10**8, "heads": 0}
+    elif what == "endless":
+        config["codec"]["length"] = float("inf")
+    elif what == "deep":
+        (folder / "config.json").write_text("[" * 100_000)
+        return
+    elif what in NOTES:
+        weights.unlink()
+        with safe_open(folder / "checkpoint-1.safetensors", "pt") as file:
+            note = json.dumps(json.loads(file.metadata()["note"]) | NOTES[what])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if what == "no generator":
+            tensors["generator/0"] = torch.full_like(tensors["generator/0"], 255)
+        note = "[" * 100_000 if what == "deep note" else note
+        save_file(tensors, folder / "checkpoint-1.safetensors", {"note": note})
+    elif what == "odd tokens":
+        weights.unlink()
+        tokens = run.read_tokens(folder, run.TRAIN, run.read_config(folder).codec)
+        save_file({"tokens": tokens.to(torch.uint16)}, folder / "train.safetensors")
+    elif what == "log":
+        weights.unlink()
+        (folder / "metrics.jsonl").unlink()
+        (folder / "metrics.jsonl").mkdir()
+    elif what == "board":
+        weights.unlink()
+        shutil.rmtree(folder / run.BOARD)
+        (folder / run.BOARD).write_text("")
+    elif what in PLANS:
+        weights.unlink()
+        config["plan"] |= PLANS[what]
+        if what == "wide couples":
+            config["codec"]["length"] = 100_000
+    elif what == "surrogate":
+        config["codec"]["symbols"] = "\ud800" + config["codec"]["symbols"][1:]
+    elif what == "long":
+        config["codec"]["length"] = 10**18
+    elif what == "codec":
+        del config["codec"]["symbols"]
+    elif what == "json":
+        (folder / "config.json").write_text("[1, 2")
+        return
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json",
+     "no count", "a tower", "endless", "deep", "checkpoint", "deep note", "no history",
+     "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board", *PLANS],
+)  # fmt: skip
+def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
+    OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
+    spoil(tmp_path / "run", what)
+    asked = [("sample", tmp_path / "run"), ("train", "--resume", tmp_path / "run")]
+    # With its weights there, a run is trained already: resuming looks at its config alone.
+    blind = what in ("pickle", "shapes", "names", "huge header")
+    for words in asked[:1] if blind else asked:
+        code, _, err = in_process(monkeypatch, capsys, *words)
+        assert (code, err.count("\n")) == (2, 1), err
+
+
+def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
+    shutil.copytree(trained / "table", tmp_path / "run")
+    codec = run.read_config(tmp_path / "run").codec
+    tokens = run.read_tokens(tmp_path / "run", run.TRAIN, codec).clone()
+    few = min(range(codec.length), key=lambda i: len(codec.levels[i]))
+    tokens[-1, few] = codec.vocabulary - 1  # of another column
+    save_file({"tokens": tokens}, tmp_path / "run" / "train.safetensors")
+    with pytest.raises(InputError, match="their columns do not have"):
+        run.read_tokens(tmp_path / "run", run.TRAIN, codec)

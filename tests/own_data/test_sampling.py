@@ -1,0 +1,174 @@
+"""Samples of a run: clamped, of a class, many, as ONNX."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+import onnx
+import pytest
+
+import side_by_side
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import export as exporting
+from discrete_meanflow.onestep import plan as plans
+from discrete_meanflow.onestep.export import export
+from discrete_meanflow.onestep.plan import choose
+from discrete_meanflow.sampler import lot_size
+from own_records import WORDS, train_by_command, write
+from test_cli import in_process
+
+
+def test_what_is_clamped_stays(trained):
+    names = OneStepModel.load(trained / "lines", "cpu")
+    assert all(name.startswith("ae") for name in names.sample(20, clamp="ae??"))
+    assert all(name[1] == "h" for name in names.sample(20, clamp="?h", steps=3))
+    rows = OneStepModel.load(trained / "table", "cpu").sample(20, clamp="colour=blue,letter=y")
+    assert all(row[:2] == ["blue", "y"] for row in rows)
+    arrays = OneStepModel.load(trained / "array", "cpu").sample(20, clamp="?,2")
+    assert bool((arrays[:, 0, 1] == 2).all())
+    alike = {
+        "table": ("colour=blue", {"colour": "blue"}),
+        "array": ("?,2,0,1,1,2", [[None, 2, 0], [1, 1, 2]], [None, 2, 0, 1, 1, 2]),
+    }
+    for kind, clamps in alike.items():
+        model = OneStepModel.load(trained / kind, "cpu")
+        assert len({str(model.sample(5, seed=0, clamp=clamp)) for clamp in clamps}) == 1
+    assert {len(name) for name in names.sample(20, clamp="a?_")} <= {1, 2}  # nothing behind
+    for n, steps, clamp in ((2.5, 1, None), (1, 1.5, None), (1, 1, {"a": 1})):
+        with pytest.raises(InputError):
+            names.sample(n, steps, clamp=clamp)
+    escaped = Strings.of(["a?b\\", "??aa"])
+    tokens, held = escaped.clamp("\\??\\\\")
+    assert held.tolist() == [True, False, True, False]
+    assert [escaped.alphabet.symbols[i] for i in tokens[held]] == ["?", "\\"]
+
+
+def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
+    """A column, an array of an .npz, a file of lines: the class is learned, and held."""
+    table = train_by_command(
+        monkeypatch, capsys, write(tmp_path, "table"), tmp_path / "table", "--label", "colour"
+    )
+    assert all(row[0] == "red" for row in table.sample(9, label="red"))
+    with pytest.raises(InputError, match="contradict each other"):
+        table.sample(1, clamp="colour=blue", label="red")
+
+    x = numpy.random.default_rng(0).integers(0, 2, (40, 3))
+    numpy.savez(tmp_path / "data.npz", x=x, y=x.sum(1))
+    array = train_by_command(
+        monkeypatch, capsys, tmp_path / "data.npz", tmp_path / "array", "--label", "y"
+    )
+    assert array.config.codec.classes == ("0", "1", "2", "3")
+    assert (array.config.codec.length, array.sample(4, label=3).shape) == (5, (4, 3))
+    out = tmp_path / "out.npy"
+    words = ("sample", tmp_path / "array", "-n", 4, "--class", 3, "--out", out, "--seed", 0)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    assert numpy.array_equal(numpy.load(out), array.sample(4, label=3, seed=0))
+
+    (tmp_path / "classes").write_text("\n".join(word[0] for word in WORDS))
+    path = write(tmp_path, "lines")
+    words = train_by_command(
+        monkeypatch,
+        capsys,
+        path,
+        tmp_path / "lines",
+        "--label",
+        tmp_path / "classes",
+        "--held-out",
+        8,
+    )
+    tokens = next(words.tokens(6, label="c", clamp="?e"))
+    classes = words.config.codec.encode((["ae"], ["c"]))[0, words.config.codec.inner.length :]
+    assert (tokens[:, -len(classes) :] == classes).all()
+    assert all(word[1:2] == "e" for word in words.config.codec.decode(tokens))
+    assert json.loads((tmp_path / "lines" / "data.json").read_text())["classes"]["c"] == 12
+    assert len(words.evaluate(4)["scores"]) == 6
+    for wish, message in (
+        ({"label": "z"}, "no 'z'; there are a, b, c, d"), ({"clamp": "????a"}, "5 positions"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            words.sample(1, **wish)
+
+
+def test_a_class_is_learned():
+    """Words of the class, in one step, more so with guidance."""
+    words = [f"{a}{b}{c}" for a in "ab" for b in "ef" for c in "gh"] * 8
+    data = [word + f"{i % 4}" for i, word in enumerate(words)]
+    gen = OneStepModel.fit(
+        data, labels=[word[0] for word in data], iterations=600, size=3e4, device="cpu"
+    )
+    for guidance in (1.0, 2.0):
+        found = gen.sample(200, label="b", guidance=guidance, seed=0)
+        assert sum(word[0] == "b" for word in found) > 190
+
+
+STREAM = """
+import sys
+from discrete_meanflow.cli.generate import Sample
+from pathlib import Path
+from side_by_side import watched
+
+def sampled(n):
+    with watched() as peak:
+        Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
+    return peak[0]
+
+sampled(20_000)  # imports, and a lot
+few, many = max(sampled(20_000), sampled(20_000)), sampled(900_000)
+print(many - few)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("name", ["lines.txt.gz", "table.csv", "table.parquet", "array.npz"])
+def test_many_samples_take_no_more_memory_than_a_few(name, trained, tmp_path, monkeypatch):
+    words = [sys.executable, "-c", STREAM, trained / name.split(".")[0], tmp_path / name]
+    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # MiB; records that are kept would take 33 to 82, and allocators differ by up to 20 of a run
+    assert float(done.stdout) < 27
+
+
+@pytest.mark.parametrize("network", [{}, {"width": 16, "layers": 1, "heads": 2}])
+def test_the_exported_graph_is_the_kernel(network, trained, tmp_path):
+    """Of a table, over the flattened state or with attention; the kernel stays as it is."""
+    model = OneStepModel.load(trained / "table", "cpu")
+    plan = replace(model.config.plan, **network)
+    kernel = plan.kernel(model.config.codec)
+    model = OneStepModel(model.folder, replace(model.config, plan=plan), kernel)
+    kinds_before = {name: tensor.dtype for name, tensor in kernel.named_buffers()}
+    assert export(model, tmp_path / "graph.onnx") < 1e-5
+    assert {name: tensor.dtype for name, tensor in kernel.named_buffers()} == kinds_before
+    told = {p.key: p.value for p in onnx.load(tmp_path / "graph.onnx").metadata_props}
+    assert json.loads(told["codec"])["columns"] == ["colour", "letter", "k"]
+
+
+def test_a_graph_that_differs_is_not_written(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "CLOSE", 0.0)
+    with pytest.raises(InputError, match="differs from PyTorch"):
+        export(OneStepModel.load(trained / "lines", "cpu"), tmp_path / "graph.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_mlp_carries_many_at_once():
+    codec = Arrays((28, 28), 2)
+    plan = choose(codec, "cpu", plans.CPU_SIZE, 0, None)
+    assert lot_size(784, 2, plan.network(codec)) == 10_000
+    assert lot_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no full device")
+def test_what_cannot_be_printed_is_told(trained):
+    words = [sys.executable, "-m", "discrete_meanflow", "sample", str(trained / "lines")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert "cannot print" in done.stderr

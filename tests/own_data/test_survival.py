@@ -1,0 +1,236 @@
+"""Runs that are killed, stopped, or come apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from discrete_meanflow.data import TokenArray
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.train import train
+from discrete_meanflow.training import Processes, Recipe, checkpoint, session
+from own_records import ATTENTION, prepared
+
+
+def test_what_killed_writers_left_is_removed(tmp_path):
+    folder = prepared(tmp_path / "run")
+    (folder / ".checkpoint-1.safetensors.1.2.tmp").write_text("half")
+    train(folder, Processes(), lambda news: None)
+    assert not list(folder.glob(".*"))
+
+
+def test_couples_are_not_made_again_for_a_stage_that_has_ended(tmp_path, monkeypatch):
+    folder, told = prepared(tmp_path / "run"), []
+    train(folder, Processes(), lambda news: None, told.append)
+    assert told == [1.0]
+    weights = folder / "weights.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    train(folder, Processes(), lambda news: None, told.append)
+    assert told == [1.0]
+    assert weights.read_bytes() == before
+
+
+def test_a_run_stays_on_its_kind_of_device(tmp_path):
+    """Random numbers of a GPU are others than those of a CPU."""
+    folder = prepared(tmp_path / "run")
+
+    def stop(news):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train(folder, Processes(), stop)
+    path = folder / "checkpoint-1.safetensors"
+    with safe_open(path, "pt") as file:
+        note = json.loads(file.metadata()["note"]) | {"device": "cuda"}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, {"note": json.dumps(note)})
+    with pytest.raises(InputError, match="made on cuda"):
+        train(folder, Processes(), lambda news: None)
+
+
+KILLED = """
+import builtins, os, random, shutil, signal, sys, time
+from pathlib import Path
+import discrete_meanflow.training.session as session
+from discrete_meanflow.onestep.train import CHECKPOINTS, train
+from discrete_meanflow.training import Processes
+from discrete_meanflow.training.checkpoint import iteration_in
+
+session.SAVE_EVERY = 0.0  # a checkpoint after every block
+opened, calls = open, {name: getattr(os, name) for name in ("fsync", "replace")}
+ready, folder = Path(sys.argv[1]), Path(sys.argv[2])
+
+def child(left):
+    "A process that trains the run and dies before it touches the disk for the ``left``-th time."
+    def fragile(call):
+        def made(*given, **more):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*given, **more)
+        return made
+
+    pid = os.fork()
+    if not pid:
+        for name, call in calls.items():
+            setattr(os, name, fragile(call))
+        write = fragile(opened)
+        builtins.open = lambda path, mode="r", *given, **more: (
+            opened if mode[0] == "r" else write)(path, mode, *given, **more)
+        train(folder, Processes(), lambda news: None)
+        os._exit(0)
+    return pid
+
+def ended(pid):
+    return os.waitpid(pid, 0)[1] == 0
+
+def anew():
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ready, folder)
+
+def weights():
+    return (folder / "weights.safetensors").read_bytes()
+
+anew()
+train(folder, Processes(), lambda news: None)  # here: what it imports, children need not
+anew()
+started = time.monotonic()
+assert ended(child(0))
+seconds, whole = time.monotonic() - started, weights()
+
+killed = 0
+while True:  # at each call, the first, the second, ...
+    anew()
+    if ended(child(killed + 1)):
+        break
+    killed += 1
+    assert ended(child(0))
+    assert weights() == whole, f"killed at call {killed}"
+
+chance, seen = random.Random(0), set()
+anew()
+kills = 0
+while kills < 20 or (len(seen) < 3 and kills < 200):  # at any moment, on and on
+    kills += 1
+    pid = child(0)
+    time.sleep(chance.uniform(0, seconds))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    seen.add(tuple(iteration_in(folder / name) for name in CHECKPOINTS))
+    if (folder / "weights.safetensors").exists():
+        assert weights() == whole
+        anew()
+assert ended(child(0))
+assert weights() == whole
+print(killed, len(seen))
+"""
+
+
+def test_a_run_that_is_killed_ends_as_if_it_was_not(tmp_path, monkeypatch):
+    """kill -9 before each write, flush and rename, and at random moments: the same weights."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    ready = prepared(tmp_path / "ready", iterations=20, second=20, block=10)  # two blocks a stage
+    words = [sys.executable, "-c", KILLED, str(ready), str(tmp_path / "cut")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    killed, seen = map(int, done.stdout.split())
+    assert killed >= 15  # opening, flush and rename of four checkpoints and the weights
+    assert seen >= 3  # moments in both stages
+    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in lines] == list(range(10, 41, 10))
+
+
+@pytest.mark.parametrize(
+    ("number", "at", "network"),
+    [(signal.SIGTERM, 1, {}), (signal.SIGINT, 3, {}), (signal.SIGINT, 3, ATTENTION)],
+    ids=["first stage", "second stage", "with attention"],
+)
+def test_a_run_that_is_asked_to_stop_saves_first(number, at, network, tmp_path):
+    """In the first stage and in the second; then it goes on as if nothing had been."""
+    longer = {"iterations": 200, "second": 200, **network}  # two blocks a stage
+    whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
+    train(whole, Processes(), lambda news: None)
+    heard = []
+
+    def stop(news):
+        heard.append(news.iteration)
+        if len(heard) == at:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted):
+        train(cut, Processes(), stop)
+    assert not (cut / "weights.safetensors").exists()
+    train(cut, Processes(), lambda news: None)
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
+    assert weights[0] == weights[1]
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    folder = prepared(tmp_path / "run")
+    train(folder, Processes(), lambda news: None)
+    kept = (folder / "checkpoint-1.safetensors").read_bytes()
+    for name in ("weights", "checkpoint-2"):
+        (folder / f"{name}.safetensors").unlink()
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device"):
+        train(folder, Processes(), lambda news: None)
+    assert (folder / "checkpoint-1.safetensors").read_bytes() == kept
+    assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
+
+
+def test_a_training_that_comes_apart_says_where(tmp_path, monkeypatch):
+    """And keeps a state whose next block went well: that at 4, as steps 7 and 8 did not."""
+    monkeypatch.setattr(session, "SAVE_EVERY", 0.0)
+    folder, rate = prepared(tmp_path / "run", block=2), Recipe.learning_rate_at
+    monkeypatch.setattr(
+        Recipe, "learning_rate_at", lambda self, step: 1e8 if step >= 6 else rate(self, step)
+    )
+    with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
+        train(folder, Processes(), lambda news: None)
+    assert not (folder / "weights.safetensors").exists()
+    assert checkpoint.iteration_in(folder / "checkpoint-1.safetensors") == 4
+    monkeypatch.undo()
+    train(folder, Processes(), lambda news: None)
+    assert (folder / "weights.safetensors").exists()
+
+
+def test_a_damaged_log_is_begun_anew(tmp_path):
+    folder = prepared(tmp_path / "run")
+    (folder / "metrics.jsonl").write_bytes(b"\xff\n" + b"[" * 100_000)
+    train(folder, Processes(), lambda news: None)
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["iteration"] for line in lines] == [20, 40]
+
+
+def test_a_full_disk_while_logging_is_told(tmp_path, monkeypatch):
+    folder = prepared(tmp_path / "run")
+
+    def full(*given, **more):
+        raise OSError(28, "No space left on device")
+
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.setattr(SummaryWriter, "add_scalar", full)
+    with pytest.raises(InputError, match=r"cannot write to .*No space left"):
+        train(folder, Processes(), lambda news: None)
+
+
+def test_couples_can_be_stopped(tmp_path):
+    folder = prepared(tmp_path / "run")
+    config = run.read_config(folder)
+    data = TokenArray(run.read_tokens(folder, run.TRAIN, config.codec), config.codec.vocabulary)
+    first, kernel = config.plan.problem(config.codec, data), config.plan.kernel(config.codec)
+    with pytest.raises(Interrupted):
+        config.plan.coupling.problem(first, kernel, 0, lambda done: True)
