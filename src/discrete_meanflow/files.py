@@ -44,6 +44,31 @@ def digest(path: Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """While inside, no other process may be: it is refused. A lock ends with its process."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot open {folder}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise InputError(f"{folder} is being trained by another process") from None
+    except OSError:
+        pass  # a file system without locks
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Of writers that were killed in the middle: no one else may be writing there."""
     for left in folder.glob(".*.tmp"):

@@ -23,8 +23,9 @@ def guarded(action: Callable[[], object]) -> int:
         on = str(stopped) or "run the same command again"
         print(f"dmf: stopped; all is saved. To go on: {on}.", file=sys.stderr)
         return STOPPED
-    except KeyboardInterrupt:
-        print("dmf: stopped at once. To go on: run the same command again.", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        on = str(stopped) or "run the same command again"
+        print(f"dmf: stopped at once. To go on: {on}.", file=sys.stderr)
         return STOPPED
     except Exception:
         log = _write_log(traceback.format_exc())

@@ -16,7 +16,7 @@ from discrete_meanflow.experiment.order import Order
 from discrete_meanflow.experiment.train_cell import train_cell
 from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel, kernel_on
 from discrete_meanflow.metric import marginal_tv, pair_tv
-from discrete_meanflow.network import MLP, FlatMLP, SingleTime
+from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime
 from discrete_meanflow.objective import (
     Composition,
     Distillation,
@@ -230,6 +230,27 @@ def test_guidance_is_truer_to_what_is_clamped(twins):
     ]  # fmt: skip
     assert 0.4 < share[0] < 0.6  # weight 0 knows of no clamp
     assert share[0] + 0.2 < share[1] <= share[2]
+
+
+def test_guidance_goes_on_beyond_what_is_known():
+    """``loose + w (known - loose)``, with a network that has learned nothing of clamps."""
+    network = AdaptiveTransformer(3, 4, 32, 1, 2)
+    for i, p in enumerate(network.parameters()):
+        torch.nn.init.normal_(p, std=0.5, generator=torch.Generator().manual_seed(i))
+    kernel, process = SoftKernel(network, 3), Soft(BigramChain.dirichlet(3, 4))
+    free = process.source((200, 4), seeded())
+    held = (torch.arange(4) < 2).expand(200, 4)
+    x = process.hold(free, torch.ones(200, 4, dtype=torch.long), held)
+    zero, one = torch.zeros(200, 4), torch.ones(200, 4)
+    with torch.no_grad():
+        known, loose = kernel(x, torch.where(held, one, zero), one), kernel(free, zero, one)
+    found = {
+        w: KernelSampler(kernel, guidance=w).sample(x, seeded(), held, free)[:, 2:]
+        for w in (0.0, 1.0, 3.0)
+    }
+    for w, y in found.items():
+        assert torch.equal(y, (loose + w * (known - loose)).argmax(-1)[:, 2:])
+    assert not torch.equal(found[1.0], found[3.0])
 
 
 def test_the_flow_is_followed_to_second_order():

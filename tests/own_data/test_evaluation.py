@@ -142,12 +142,29 @@ def test_a_reader_learns_from_what_is_compared_with_nothing(tmp_path, monkeypatc
     held_out = run.read_tokens(model.folder, run.HELD_OUT, model.config.codec)
     assert torch.equal(heard[0][::16], held_out[20:])
     assert torch.equal(heard[0][1, :-1], heard[0][0, 1:])  # windows begin anywhere
-    read = (held_out[10:20], found.samples[1], found.samples[4])
+    fresh = drawing.Compared.of(model.folder, model.config.codec, 10).fresh
+    read = (fresh, found.samples[1], found.samples[4])
     assert found.bits == dict(zip(READ, map(heard[1].bits, read), strict=True))
     scores = judged(model.folder, found)["scores"]
     assert {who: each["bits"] for who, each in scores.items()} == found.bits
     with pytest.raises(InputError, match="a reader needs 20 held-out records"):
         draw(model, Asked(15, 0, (1,), reading=50))
+
+
+def test_the_floor_of_a_text_is_the_noise_of_its_windows(tmp_path):
+    """Not the drift from one page to the next, and not nothing."""
+    text = tmp_path / "long.txt"
+    text.write_text("".join(f"{i:06d}\n\n" for i in range(4000)))
+    kind = kinds.Windows(8)
+    prepare(tmp_path / "run", kind, kind.read(text), "cpu", iterations=4, size=1e4, held_out=1000)
+    config = run.read_config(tmp_path / "run")
+    held_out = run.read_tokens(tmp_path / "run", run.HELD_OUT, config.codec)
+    found = drawing.Compared.of(tmp_path / "run", config.codec, 300)
+    assert torch.equal(found.rest, held_out[600:])  # in its order, for whom reads on
+    numbers = [[int(s) for s in config.codec.decode(x)] for x in (found.reference, found.fresh)]
+    assert sorted(numbers[0] + numbers[1]) == list(range(3000, 3600))
+    assert all(len(set(each)) == 300 for each in numbers)
+    assert abs(sum(numbers[0]) - sum(numbers[1])) / 300 < 60  # of one another's pages
 
 
 BARE = """

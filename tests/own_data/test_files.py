@@ -19,10 +19,12 @@ from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.cells import type_of, type_told_by
 from discrete_meanflow.data.columns import Columns
+from discrete_meanflow.data.kind import Dataset
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.prepare import cut
+from discrete_meanflow.onestep.prepare import cut, understood
 from own_records import FILES, ROWS, WORDS, train_by_command, write
 from test_cli import in_process
 
@@ -355,3 +357,43 @@ def test_a_tokenizer_that_adds_ends_and_leaves_gaps(tmp_path):
     assert (codec.pad, codec.length) == (10, 5)
     assert codec.known("the cat") == {0: 0, 1: 2, 2: 3}  # an end is not known
     assert codec.encode(["cat"]).tolist() == [[0, 3, 1, 10, 10]]
+
+
+PARQUET = """
+import sys
+from pathlib import Path
+import torch
+from discrete_meanflow.data import read
+read.parquet(Path(sys.argv[1]))
+sys.exit(2)
+"""
+
+
+def test_a_command_may_end_early_after_parquet(tmp_path):
+    """Threads that read ahead ended it with an abort, one time in two."""
+    import pandas
+
+    frame = pandas.DataFrame({"a": list(range(1000)), "b": ["x", "y"] * 500})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", PARQUET, str(tmp_path / "a.parquet")])
+        assert done.returncode == 2
+
+
+@pytest.mark.parametrize("kind", ["lines", "smiles", "table", "array", "fasta"])
+def test_tokens_of_few_symbols_are_bytes(kind, tmp_path):
+    dataset = kinds.detect(write(tmp_path, kind)).read(tmp_path / write(tmp_path, kind).name)
+    tokens = dataset.encoded()
+    assert tokens.dtype == torch.uint8
+    again = dataset.codec.decode(tokens)
+    assert (again == dataset.records).all() if kind == "array" else again == dataset.records
+
+
+def test_one_long_record_is_noted(tmp_path):
+    words = [f"{i:04d}" for i in range(3000)]
+    assert "note" not in understood(Strings.of(words), Dataset(words, Strings.of(words)))
+    words[7] = "x" * 100
+    codec = Strings.of(words)
+    assert (
+        "1 records are more than half as long" in understood(codec, Dataset(words, codec))["note"]
+    )

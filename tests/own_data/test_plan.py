@@ -19,10 +19,21 @@ from own_records import WORDS, prepared
 
 
 def test_small_data_get_a_small_network_where_there_is_time_to_learn_them_by_heart():
-    assert sensible_size("cpu", 10**6) == sensible_size("cpu", 10**9) == plans.CPU_SIZE
-    assert sensible_size("cuda", 10**6) == 3e6
-    assert sensible_size("cuda", 10**9) == plans.GPU_SIZE
-    assert choose(Arrays((4,), 4), "cuda", sensible_size("cuda", 8), 0, None).parameters < 1e5
+    few = Arrays((4,), 4)
+    assert sensible_size(few, "cpu", 10**6) == sensible_size(few, "cpu", 10**9) == plans.CPU_SIZE
+    assert sensible_size(few, "cuda", 10**6) == 3e6
+    assert sensible_size(few, "cuda", 10**9) == plans.GPU_SIZE
+    assert choose(few, "cuda", sensible_size(few, "cuda", 8), 0, None).parameters < 1e4
+
+
+def test_a_step_of_a_cpu_is_short():
+    """Where states are too large for one layer over all of them, networks and batches are small."""
+    for codec in (Arrays((28, 28), 256), Arrays((64,), 300), Arrays((2000,), 20)):
+        plan = choose(codec, "cpu", sensible_size(codec, "cpu", 10**9), 0, None)
+        assert plan.heads
+        assert 6 * plan.parameters * plan.batch * codec.length <= plans.CPU_STEP
+    text = Arrays((64,), 65)  # a window of letters
+    assert not choose(text, "cpu", sensible_size(text, "cpu", 10**9), 0, None).heads
 
 
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2**29), ("cuda", 2**32)])
@@ -48,17 +59,51 @@ def test_of_several_tries_the_quickest_tells_the_pace(monkeypatch):
     assert plans._quickest(work) == pytest.approx(0.1)
 
 
+def test_the_pace_of_slow_steps_is_told_by_few_of_them(monkeypatch):
+    """A block of one to begin with; only where it is quick, of more."""
+    now = [0.0]
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Slow:
+        recipe, seconds, steps = Recipe(1000, block=1), 4.0, 0
+
+        def blocks(self):
+            while True:
+                self.steps += self.recipe.block
+                now[0] += self.seconds * self.recipe.block
+                yield
+
+    slow = Slow()
+    assert plans._pace(slow, 100) == pytest.approx(4.0)
+    assert slow.steps == 1 + plans.FEWEST_TRIES
+    quick = Slow()
+    quick.seconds = 0.01
+    assert plans._pace(quick, 100) == pytest.approx(0.01)
+    assert quick.recipe.block == plans.BLOCK
+
+
 def test_the_plan_fits_the_minutes(monkeypatch):
-    """With a second for ten steps and for a thousand couples, the steps fill the time."""
+    """With a second for ten steps and for a thousand couples, the steps fill the time that is left
+    after ten seconds for the pace of each stage."""
     _, dataset = dataset_of(WORDS)
     codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
-    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
+    now = [0.0]
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def pace(trainer, most):
+        now[0] += 10
+        return 0.1
+
+    monkeypatch.setattr(plans, "_pace", pace)
     monkeypatch.setattr(plans, "_quickest", lambda work: plans.TRIED / 1000)
-    plan = fitted(choose(codec, "cpu", 1e4, 0, 16), codec, data, "cpu", 2.5)
+    chosen = choose(codec, "cpu", 1e4, 0, 16)
+    plan, minutes = fitted(chosen, codec, data, "cpu", 2.5)
     shares = [plan.iterations / 10, plan.couples / 1000, plan.second / 10]
-    assert sum(shares) == pytest.approx(150 * (1 - plans.RESERVED), abs=0.3)
+    assert sum(shares) == pytest.approx(150 * (1 - plans.RESERVED) - 20, abs=0.3)
     assert shares == pytest.approx([s * sum(shares) for s in plans.SHARES], abs=0.3)
+    assert minutes == pytest.approx(2.5 * (1 - plans.RESERVED), abs=0.01)
+    _, minutes = fitted(chosen, codec, data, "cpu", 0.1)
+    assert minutes == pytest.approx((20 + 10 + 1 + 10) / 60)  # 100 steps of each
 
 
 def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
@@ -76,9 +121,9 @@ def test_a_gpu_has_couples_in_whole_lots_and_steps_in_whole_blocks(monkeypatch):
         yield
 
     monkeypatch.setattr(Coupling, "lots", lots)
-    monkeypatch.setattr(plans, "_pace", lambda trainer: 0.1)
+    monkeypatch.setattr(plans, "_pace", lambda trainer, most: 0.1)
     monkeypatch.setattr(plans, "_quickest", lambda work: lot / 500)
-    plan = fitted(chosen, codec, data, "cuda", 10)
+    plan, _ = fitted(chosen, codec, data, "cuda", 10)
     assert tried == [lot, lot]
     assert plan.couples > lot
     assert plan.couples % lot == 0

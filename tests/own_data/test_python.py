@@ -15,6 +15,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.classes import classed
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError, Interrupted
@@ -165,3 +166,74 @@ def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monk
     with pytest.raises(InputError, match="No space left"):
         model.save(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+def test_classes_come_in_any_list():
+    for labels in ([0, 1, 1], numpy.array([0, 1, 1]), torch.tensor([0, 1, 1]), iter([0, 1, 1])):
+        codec = classed(dataset_of(["ab", "cd", "ef"])[1], labels).codec
+        assert codec.classes == ("0", "1")
+    with pytest.raises(InputError, match="2 of them for 3 records"):
+        classed(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("missing", ["NA", "NaT", "nan"])
+def test_what_is_missing_in_a_frame_is_told(missing):
+    import pandas
+
+    value = {"NA": pandas.NA, "NaT": pandas.NaT, "nan": float("nan")}[missing]
+    frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": pandas.array([1, 2, None], dtype="Int64")})
+    if missing != "NA":
+        frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1, 2, value]})
+    with pytest.raises(InputError, match="row 2 has a missing value"):
+        dataset_of(frame)
+
+
+def test_numbers_of_a_frame_are_binned_on_request():
+    import pandas
+
+    g = numpy.random.default_rng(0)
+    frame = pandas.DataFrame({"x": g.normal(size=12_000), "y": g.integers(0, 3, 12_000)})
+    with pytest.raises(InputError, match="bins=20"):
+        dataset_of(frame)
+    codec = dataset_of(frame, bins=20)[1].codec
+    assert [len(each) for each in codec.levels] == [20, 3]
+    assert codec.types == ("float", "int")
+    value = float(codec.levels[0][3])
+    assert codec.known({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
+    with pytest.raises(InputError, match="bins are for rows"):
+        dataset_of(["ab", "cd"], bins=3)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"minutes": "3"}, "minutes must be a number, got '3'"),
+        ({"held_out": 0.5}, "held_out must be a whole number, got 0.5"),
+        ({"seed": "x"}, "seed must be a whole number"),
+        ({"size": True}, "size must be a number, got True"),
+        ({"bins": 3}, "bins are for rows"),
+    ],
+)
+def test_wishes_that_are_no_numbers_are_refused(wish, message):
+    with pytest.raises(InputError, match=message):
+        OneStepModel.fit(WORDS, **wish)
+
+
+def test_a_model_tells_what_it_is(trained):
+    gen = OneStepModel.load(trained / "lines", "cpu")
+    assert repr(gen).startswith("OneStepModel(lines, 4 positions of 12 symbols, ")
+    for wish in ({"seed": 1.5}, {"temperature": "a"}, {"top_p": [1]}):
+        with pytest.raises(InputError, match="must be a"):
+            gen.sample(2, **wish)
+
+
+def test_a_run_is_copied_into_an_empty_folder_and_no_other(trained, tmp_path):
+    gen = OneStepModel.load(trained / "lines", "cpu")
+    (tmp_path / "empty").mkdir()
+    gen.save(tmp_path / "empty")
+    assert OneStepModel.load(tmp_path / "empty", "cpu").sample(2, seed=0) == gen.sample(2, seed=0)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("kept")
+    with pytest.raises(InputError, match="is there already"):
+        gen.save(tmp_path / "full")
+    assert (tmp_path / "full" / "mine").read_text() == "kept"

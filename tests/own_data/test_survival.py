@@ -5,17 +5,22 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from discrete_meanflow.cli import generate
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.files import alone_in
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep import train as training
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes, Recipe, checkpoint, session
 from own_records import ATTENTION, prepared
+from test_cli import in_process
 
 
 def test_what_killed_writers_left_is_removed(tmp_path):
@@ -234,3 +239,33 @@ def test_couples_can_be_stopped(tmp_path):
     first, kernel = config.plan.problem(config.codec, data), config.plan.kernel(config.codec)
     with pytest.raises(Interrupted):
         config.plan.coupling.problem(first, kernel, 0, lambda done: True)
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
+    folder = prepared(tmp_path / "run")
+    with alone_in(folder), pytest.raises(InputError, match="is being trained by another process"):
+        train(folder, Processes(), lambda news: None)
+    train(folder, Processes(), lambda news: None)
+    assert (folder / "weights.safetensors").exists()
+
+
+def test_a_second_ctrl_c_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def stop(news):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    folder = prepared(tmp_path / "run")
+    monkeypatch.setattr(training, "Log", lambda *_: SimpleNamespace(add=stop))
+    code, _, err = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
+    assert code == 130
+    assert f"To go on: dmf train --resume {folder}." in err
+
+
+def test_where_there_is_no_terminal_lines_tell_of_the_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(generate, "SHOW_EVERY", 0.0)
+    folder = prepared(tmp_path / "run")
+    code, out, _ = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
+    assert code == 0
+    assert "of 40 steps" in out
+    assert "loss" in out
+    assert "tokens/s" in out

@@ -46,6 +46,8 @@ class Train:
     """Pieces that a batch is worked through in, where memory is short."""
     length: int = 64
     """Of the windows that a long text is cut into."""
+    pad: bool = True
+    """Whether records may differ in length, and short ones are filled up."""
     tokenizer: Path | None = None
     """A Hugging Face tokenizers JSON: lines in its pieces, in the place of characters."""
     header: Literal["auto", "yes", "no"] = "auto"
@@ -82,10 +84,10 @@ class Train:
             try:
                 with _bar(console, folder) as (show, on_couples):
                     train(folder, processes, show, on_couples)
-            except Interrupted:
-                raise Interrupted(f"dmf train --resume {folder}") from None
+            except (Interrupted, KeyboardInterrupt) as stop:
+                raise type(stop)(f"dmf train --resume {folder}") from None
         text = f"{before or 'trained'}: {folder}; now dmf sample {folder}"
-        console.print(text, highlight=False, markup=False)
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @property
     def _file(self) -> Path:
@@ -112,10 +114,12 @@ class Train:
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.plan import count
-        from discrete_meanflow.onestep.prepare import prepare
+        from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if self.tokenizer is not None:
+            if self.kind not in ("auto", "lines"):
+                raise InputError(f"--tokenizer is for lines, not for {self.kind}")
             kind = Tokenised(self.tokenizer)
         if isinstance(kind, Windows):
             kind = Windows(self.length)
@@ -125,9 +129,15 @@ class Train:
             given = getattr(self, option) != getattr(Train, option)
             if given and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
-        dataset = kind.read(self._file)
-        if self.label is not None:
-            dataset = with_label(dataset, self._file, self.label)
+        try:
+            dataset = kind.read(self._file)
+            if self.label is not None:
+                dataset = with_label(dataset, self._file, self.label)
+            if not self.pad:
+                check_one_length(dataset)
+        except InputError as error:
+            place = "" if str(self._file) in str(error) else f"{self._file}: "
+            raise InputError(f"{place}{error}") from None
         wait = "" if self.iterations else "; looking for the pace of this machine ..."
         console.print(f"{self.file}: {kind.name}{wait}", highlight=False, markup=False)
         card = prepare(
@@ -230,9 +240,8 @@ class Evaluate:
         else:
             made = drawn.environment
             text = f"samples of {made['date']}, {made['gpu'] or made['machine']}, as they were kept"
-            console.print(
-                f"{text}; to draw anew, delete samples.safetensors", highlight=False, markup=False
-            )
+            text += "; to draw anew, delete samples.safetensors"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
         found = judged(self.run, drawn)
         write_json(self.run / "evaluation.json", found)
         draw_evaluation(found, self.run / "evaluation.png")
@@ -250,7 +259,7 @@ class Evaluate:
             table.add_row(who, *(f"{scores[name]:.3f}" for name in names))
         console.print(table)
         text = f"{self.run}/evaluation.json, evaluation.png"
-        console.print(text, highlight=False, markup=False)
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -307,7 +316,8 @@ def _bar(
         TextColumn("{task.description}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, refresh_per_second=2) as progress:
+    live = console.is_terminal  # else lines, now and then
+    with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as progress:
         total = config.plan.iterations + config.plan.second
         task = progress.add_task("starting", total=total)
 
@@ -317,6 +327,9 @@ def _bar(
             progress.update(task, completed=news.iteration, description=words)
             if time.monotonic() - shown > SHOW_EVERY:
                 shown = time.monotonic()
+                if not live:
+                    done = f"{news.iteration} of {total} steps, {news.seconds:.0f} s"
+                    console.print(f"{done}, {words}", highlight=False, soft_wrap=True)
                 some = OneStepModel(folder, config, news.kernel()).sample(SHOWN, seed=0)
                 text = "  ".join(_short(each) for each in some)
                 console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)

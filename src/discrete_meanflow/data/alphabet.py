@@ -3,6 +3,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy
 import torch
 
 from discrete_meanflow.errors import InputError
@@ -11,6 +12,11 @@ from discrete_meanflow.types import State
 MOST = 10_000  # symbols; more are words or whole records taken for symbols
 LETTER = re.compile(".", re.DOTALL)
 FILLERS = "_~^|\u2423"  # what may stand for "nothing more", the first that no text holds
+
+
+def small(symbols: int) -> type[numpy.integer]:
+    """The numbers that tokens of so many symbols are kept in."""
+    return numpy.uint8 if symbols <= 256 else numpy.int32
 
 
 @dataclass(frozen=True)
@@ -72,19 +78,22 @@ class Alphabet:
 
     def encode(self, strings: Sequence[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
-        cut = [self.cut(string) for string in strings]
-        length = length or max(map(len, cut), default=0)
+        return self.packed(strings, length).long()
+
+    def packed(self, strings: Sequence[str], length: int | None = None) -> State:
+        """The tokens in as few bytes as their numbers need: there may be many."""
+        length = length or max((len(self.cut(string)) for string in strings), default=0)
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
-        rows = []
-        for i, symbols in enumerate(cut):
+        rows = numpy.full((len(strings), length), self.pad_number or 0, small(len(number)))
+        for i, string in enumerate(strings):
+            symbols = self.cut(string)
             if len(symbols) > length or (self.pad is None and len(symbols) < length):
                 raise InputError(f"record {i + 1} has {len(symbols)} symbols, others {length}")
             try:
-                row = [number[symbol] for symbol in symbols]
+                rows[i, : len(symbols)] = [number[symbol] for symbol in symbols]
             except KeyError as unknown:
                 raise InputError(f"record {i + 1} holds {unknown}, which is not known") from None
-            rows.append(row + [number[self.pad or ""]] * (length - len(row)) if self.pad else row)
-        return torch.tensor(rows, dtype=torch.long).reshape(len(rows), length)
+        return torch.from_numpy(rows)
 
     def decode(self, tokens: State) -> list[str]:
         """Strings without the pad at their end. A pad before the end stays to be seen."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MOST
+from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.codec import LONGEST, UNKNOWN, Codec, Json, in_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -40,8 +40,7 @@ class Arrays(Codec):
         return math.prod(self.shape)
 
     def encode(self, records: numpy.ndarray) -> State:
-        few = numpy.uint8 if self.symbols <= 256 else numpy.int32  # there may be many records
-        return torch.from_numpy(records.reshape(len(records), -1).astype(few))
+        return torch.from_numpy(records.reshape(len(records), -1).astype(small(self.symbols)))
 
     def decode(self, tokens: State) -> numpy.ndarray:
         return tokens.reshape(-1, *self.shape).numpy()

@@ -15,6 +15,14 @@ MADE_FROM: dict[str, Callable[[str], Any]] = {
 }
 
 
+def is_missing(cell: Any) -> bool:
+    """None, or what is not itself: NaN, NaT; of pandas' NA not even that can be told."""
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:
+        return True
+
+
 def type_of(column: Collection[Any]) -> str:
     """Of values; where they are of several sorts, and none a number's, their text stands."""
     kinds = {_kind(cell) for cell in column}

@@ -79,13 +79,13 @@ class Classed(Codec):
         return cls(inner.made_from(words), tuple(map(str, words["classes"])))
 
 
-def classed(dataset: Dataset, classes: Sequence[Any]) -> Dataset:
-    """The records with a class for each."""
+def classed(dataset: Dataset, classes: Any) -> Dataset:
+    """The records with a class for each: a list, an array or a tensor of them."""
     if dataset.records is None:
         raise InputError("classes: windows of one text have none")
-    if len(classes) != len(dataset.records):
-        raise InputError(f"classes: {len(classes)} of them for {len(dataset.records)} records")
-    names = [str(each) for each in classes]
+    names = [str(each) for each in (classes.tolist() if hasattr(classes, "tolist") else classes)]
+    if len(names) != len(dataset.records):
+        raise InputError(f"classes: {len(names)} of them for {len(dataset.records)} records")
     codec = Classed(dataset.codec, tuple(sorted(set(names))))
     return Dataset((dataset.records, names), codec)
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.alphabet import MOST
+from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.cells import MADE_FROM, type_told_by
 from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.data.read import DELIMITERS
@@ -41,7 +42,7 @@ class Columns(Codec):
             if len(levels) > MOST:
                 raise InputError(
                     f"table: column {name} has {len(levels):,} levels, at most {MOST:,} work; "
-                    "numbers can be cut into --bins"
+                    "numbers can be cut into fewer, as by --bins 20 (in Python bins=20)"
                 )
         if not self.names or len(self.names) != len(self.levels) or not all(self.levels):
             raise InputError("table: needs a name and at least one level for each column")
@@ -84,13 +85,13 @@ class Columns(Codec):
 
     def encode(self, records: Sequence[Sequence[str]]) -> State:
         number = [{level: i for i, level in enumerate(each)} for each in self.levels]
-        rows = []
-        for i, row in enumerate(records, 1):
+        rows = numpy.empty((len(records), self.length), small(self.vocabulary))
+        for i, row in enumerate(records):
             try:
-                rows.append([n[cell] for n, cell in zip(number, row, strict=True)])
+                rows[i] = [n[cell] for n, cell in zip(number, row, strict=True)]
             except (KeyError, ValueError) as error:
-                raise InputError(f"row {i}: {error} does not fit the columns") from None
-        return torch.tensor(rows, dtype=torch.long).reshape(len(rows), self.length)
+                raise InputError(f"row {i + 1}: {error} does not fit the columns") from None
+        return torch.from_numpy(rows)
 
     def decode(self, tokens: State) -> list[list[str]]:
         return [
@@ -122,9 +123,19 @@ class Columns(Codec):
             raise InputError(f"clamp: no column '{name}'; there are {', '.join(self.names)}")
         place = self.names.index(name)
         if level not in self.levels[place]:
+            level = self._same(place, level)
+        if level not in self.levels[place]:
             known = ", ".join(self.levels[place])
             raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
         return {place: self.levels[place].index(level)}
+
+    def _same(self, place: int, level: str) -> str:
+        """The level that stands for the same value: 1 is 1.0."""
+        try:
+            value = float(level) if self.types[place] in ("int", "float") else level
+        except ValueError:
+            return level
+        return next((name for name, each in self.values[place].items() if each == value), level)
 
     @property
     def class_positions(self) -> list[int]:

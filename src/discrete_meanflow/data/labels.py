@@ -33,4 +33,4 @@ def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> St
     """
     if len(labels) != len(tokens):
         raise InputError(f"labels: {len(labels)} of them for {len(tokens)} records")
-    return torch.cat([tokens, label_tokens(labels, classes, vocabulary)], -1)
+    return torch.cat([tokens, label_tokens(labels, classes, vocabulary).to(tokens.dtype)], -1)

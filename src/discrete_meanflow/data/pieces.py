@@ -6,9 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 from discrete_meanflow.data import read
+from discrete_meanflow.data.alphabet import small
 from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -63,8 +65,10 @@ class Pieces(Codec):
         for i, row in enumerate(rows, 1):
             if len(row) > self.size:
                 raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")
-        filled = [row + [self.pad] * (self.size - len(row)) for row in rows]
-        return torch.tensor(filled, dtype=torch.long).reshape(len(rows), self.size)
+        filled = numpy.full((len(rows), self.size), self.pad, small(self.vocabulary))
+        for place, row in zip(filled, rows, strict=True):
+            place[: len(row)] = row
+        return torch.from_numpy(filled)
 
     def decode(self, tokens: State) -> list[str]:
         """Up to the first end: a tokenizer has no sign for one in the middle."""

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy
 import torch
 
-from discrete_meanflow.data.cells import type_of
+from discrete_meanflow.data.cells import is_missing, type_of
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -188,14 +188,15 @@ def parquet(path: Path) -> Rows:
     arrow, reader = pyarrow()
     try:
         with unpacked(path) as file:
-            found = reader.read_table(file)
+            # In this thread alone: one that still reads ahead at an early exit ends in an abort.
+            found = reader.ParquetFile(file, pre_buffer=False).read(use_threads=False)
         names = list(found.column_names)
         columns = [column.to_pylist() for column in found.columns]
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     for name, column in zip(names, columns, strict=True):
         for i, cell in enumerate(column, 1):
-            if cell is None or cell != cell:
+            if is_missing(cell):
                 raise InputError(f"{path}, row {i}, column {name}: a missing value")
     rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
     return Rows(names, rows, types=tuple(map(type_of, columns)))
@@ -207,6 +208,8 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
         try:
             found = numpy.load(file, allow_pickle=False)
             if isinstance(found, numpy.lib.npyio.NpzFile):
+                if not found.files:
+                    raise InputError(f"{path}: it holds no array")
                 if name is not None and name not in found.files:
                     names = ", ".join(found.files)
                     raise InputError(f"{path}: no array '{name}'; there are {names}")

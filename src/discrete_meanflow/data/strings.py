@@ -42,7 +42,7 @@ class Strings(Codec):
         return self.alphabet.pad_number
 
     def encode(self, records: Sequence[str]) -> State:
-        return self.alphabet.encode(records, self.size)
+        return self.alphabet.packed(records, self.size)
 
     def decode(self, tokens: State) -> list[str]:
         return self.alphabet.decode(tokens)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MOST, Alphabet
+from discrete_meanflow.data.alphabet import MOST, Alphabet, small
 from discrete_meanflow.data.read import unpacked
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -58,9 +58,8 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
         raise InputError(f"{path}: {count} characters are too few for windows of {length}")
     number = numpy.zeros(ord(alphabet.symbols[-1]) + 1, dtype=numpy.int32)
     number[[ord(symbol) for symbol in alphabet.symbols]] = numpy.arange(len(alphabet.symbols))
-    small = numpy.uint8 if len(alphabet.symbols) <= 256 else numpy.int32
     used = count // length * length
-    tokens = _mapped(used, small)
+    tokens = _mapped(used, small(len(alphabet.symbols)))
     place = 0
     for text in pieces(path):
         points = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)

@@ -14,6 +14,7 @@ MOST_PAIRS = 1_000  # pairs of positions that are looked at
 MOST_KNOWN = 2_000_000  # training records among which copies are sought
 MOST_NEIGHBOURS = 20_000  # training records among which a neighbour is sought
 ONE_HOT = 64  # symbols up to which a classifier sees each by itself
+CHECKED = 100_000  # training records looked at together
 COMPARED = 2 * 10**9  # symbols that are compared for that, at most
 
 
@@ -80,8 +81,12 @@ def familiar(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
 
 def copies(x: State, train: State) -> float:
     """The share of x that are training records, to the letter (the first two million)."""
-    known = {row.tobytes() for row in train[:MOST_KNOWN].to(torch.int32).numpy()}
-    return float(numpy.mean([row.tobytes() in known for row in x.to(torch.int32).numpy()]))
+    small = torch.uint8 if max(int(x.max()), int(train.max())) < 256 else torch.int32
+    sought = [row.tobytes() for row in x.to(small).numpy()]
+    wanted, found = set(sought), set()
+    for some in train[:MOST_KNOWN].split(CHECKED):
+        found |= wanted.intersection(row.tobytes() for row in some.to(small).numpy())
+    return sum(row in found for row in sought) / len(sought)
 
 
 def neighbours_among(x: State, train: State) -> int:
@@ -113,9 +118,11 @@ def telling_apart(x: State, y: State, seed: int = 0) -> float:
     count = min(len(x), len(y))
     if count < 4:
         raise InputError(f"the two-sample test needs at least 4 records of each, got {count}")
-    both = torch.cat([x[:count], y[:count]]).long()
-    few = int(both.max()) < ONE_HOT  # symbols by themselves; of many, their numbers
-    points = (torch.nn.functional.one_hot(both).flatten(1).bool() if few else both).numpy()
+    both = torch.cat([x[:count], y[:count]])
+    most = int(both.max())
+    few = most < ONE_HOT  # symbols by themselves; of many, their numbers
+    # Not by one_hot, whose whole numbers of 64 bits would fill memory.
+    points = ((both[..., None] == torch.arange(most + 1)).flatten(1) if few else both).numpy()
     which = numpy.repeat([0, 1], count)
     order = numpy.random.default_rng(seed).permutation(2 * count)
     learn, judge = order[:count], order[count:]

@@ -8,7 +8,7 @@ from discrete_meanflow.simplex import as_point
 from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Logits, Point, State, Times
 
-HEAD, WIDE = 32, 512  # width of a head; from which width on it is twice that
+HEAD, NARROW, WIDE = 32, 128, 512  # width of a head; half of it below one width, twice from another
 DEEPEST = 12  # layers
 TIME_SCALE = 16.0  # radians that the fastest feature of time turns on [0, 1]
 
@@ -68,8 +68,8 @@ class AdaptiveTransformer(nn.Module):
     def sized(
         cls, states: int, length: int, parameters: float, rotary: bool = False
     ) -> "AdaptiveTransformer":
-        """The largest with at most so many parameters: one dial."""
-        width = 2 * HEAD
+        """The largest with at most so many parameters, of width 16 or more: one dial."""
+        width = HEAD // 2
         while _count(states, length, width + _head(width)) <= parameters:
             width += _head(width)
         return cls(states, length, width, _layers(width), width // _head(width), rotary)
@@ -86,12 +86,12 @@ class AdaptiveTransformer(nn.Module):
 
 
 def _head(width: int) -> int:
-    return HEAD if width < WIDE else 2 * HEAD
+    return HEAD // 2 if width < NARROW else HEAD if width < WIDE else 2 * HEAD
 
 
 def _layers(width: int) -> int:
     """As many as heads of 32, up to 12: in depth one pass settles what steps settle in turn."""
-    return min(width // HEAD, DEEPEST)
+    return max(1, min(width // HEAD, DEEPEST))
 
 
 def _count(states: int, length: int, width: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from safetensors import SafetensorError, safe_open
 
@@ -67,7 +68,10 @@ class Compared:
         if len(held_out) < 8:
             raise InputError(f"evaluate: {len(held_out)} held-out records are too few; at least 8")
         count = min(n, len(held_out) // 2)
-        return cls(held_out[:count], held_out[count : 2 * count], held_out[2 * count :])
+        # Of a text they come in its order, and what is written side by side is alike.
+        order = numpy.random.default_rng(0).permutation(2 * count)
+        reference, fresh = held_out[torch.from_numpy(order)].split(count)
+        return cls(reference, fresh, held_out[2 * count :])
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,10 @@ class Judge:
     @cached_property
     def _vocabulary(self) -> set[str]:
         """The words of what was trained on, whose windows follow each other."""
-        return set("".join(self.codec.decode(self.train[:MOST_WINDOWS])).split())
+        found: set[str] = set()
+        for some in self.train[:MOST_WINDOWS].split(two_samples.CHECKED):
+            found.update("".join(self.codec.decode(some)).split())
+        return found
 
 
 def _well_formed(strings: Sequence[str], pad: str | None) -> float:

@@ -1,8 +1,11 @@
 """The generator as one ONNX graph: noise and what is known in, probabilities out."""
 
+import contextlib
 import copy
 import json
+import logging
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +55,7 @@ def export(model: OneStepModel, path: Path) -> float:
     step = Step(copy.deepcopy(model.kernel).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _silent("torch.onnx"):
         warnings.simplefilter("ignore")  # of the exporter, about itself
         program = torch.onnx.export(
             step,
@@ -75,6 +78,18 @@ def export(model: OneStepModel, path: Path) -> float:
                 f"the graph differs from PyTorch by {difference:.2g}; {path} is not written"
             )
     return difference
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Only errors are heard from a library's own log."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 @torch.no_grad()

@@ -100,7 +100,12 @@ def copy(folder: Path, to: Path) -> None:
         if path.is_symlink() or not path.is_file():
             raise InputError(f"{path} is no file of its own: put the file in its place")
     try:
-        to.mkdir(parents=True)
+        to.mkdir(parents=True, exist_ok=True)
+        if any(to.iterdir()):
+            raise InputError(f"{to} is there already; choose another name")
+    except OSError as error:
+        raise InputError(f"cannot make {to}: {error.strerror}") from None
+    try:
         for path in own:
             shutil.copy2(path, to / path.name)
         if (folder / BOARD).is_dir() and not (folder / BOARD).is_symlink():

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.plan import count
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.process import Soft
@@ -35,6 +36,14 @@ class OneStepModel:
     def __init__(self, folder: Path, config: run.Config, kernel: Kernel) -> None:
         self.folder, self.config, self.kernel = folder, config, kernel
 
+    def __repr__(self) -> str:
+        codec, kernel = self.config.codec, self.kernel
+        return (
+            f"OneStepModel({self.config.kind.name}, {codec.length} positions of "
+            f"{codec.vocabulary} symbols, {count(kernel):,} parameters on {kernel.home.device}, "
+            f"{str(self.folder)!r})"
+        )
+
     @classmethod
     def fit(
         cls,
@@ -47,17 +56,23 @@ class OneStepModel:
         device: str = "auto",
         out: str | Path | None = None,
         held_out: int | None = None,
-        labels: Sequence[Any] | None = None,
+        labels: Any = None,
         kind: str | None = None,
+        bins: int | None = None,
+        batch: int | None = None,
         watch: Callable[[News], None] = lambda news: None,
     ) -> "OneStepModel":
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
         ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
         classes of the records; ``kind`` is what strings are (smiles, fasta; by default lines);
-        ``watch`` hears of each block.
+        ``bins`` cuts columns of numbers into so many values; ``watch`` hears of each block.
         """
-        known, dataset = dataset_of(records, None if kind is None else find_kind(kind))
+        numbers = {"minutes": minutes, "iterations": iterations, "size": size, "seed": seed,
+                   "held_out": held_out, "bins": bins, "batch": batch}  # fmt: skip
+        whole = {"iterations", "seed", "held_out", "bins", "batch"}
+        check_numbers("fit", numbers, whole)
+        known, dataset = dataset_of(records, None if kind is None else find_kind(kind), bins)
         if labels is not None:
             dataset = classed(dataset, labels)
         where = find_device(device)
@@ -66,7 +81,7 @@ class OneStepModel:
         try:
             prepare(
                 folder, known, dataset, where, minutes=minutes, iterations=iterations, size=size,
-                seed=seed, held_out=held_out,
+                seed=seed, held_out=held_out, batch=batch,
             )  # fmt: skip
             model = cls.resume(folder, device, watch)
         except BaseException as error:
@@ -100,16 +115,20 @@ class OneStepModel:
 
     def save(self, folder: str | Path) -> None:
         """Copy the run folder to where it is to be kept."""
-        if Path(folder).exists():
-            raise InputError(f"{folder} is there already; choose another name")
         run.copy(self.folder, Path(folder))
 
-    def evaluate(self, n: int = 2000, seed: int = 0, reading: int = 0) -> dict[str, Any]:
-        """Scores at 1, 2, 4, 8 and 16 steps, beside those of held-out records."""
+    def evaluate(
+        self,
+        n: int = 2000,
+        seed: int = 0,
+        reading: int = 0,
+        steps: Iterable[int] = (1, 2, 4, 8, 16),
+    ) -> dict[str, Any]:
+        """Scores at each number of steps, beside those of held-out records."""
         from discrete_meanflow.onestep.drawn import Asked  # which know models
         from discrete_meanflow.onestep.evaluate import evaluate
 
-        return evaluate(self, Asked(n, seed, reading=reading))
+        return evaluate(self, Asked(n, seed, tuple(steps), reading))
 
     def export(self, path: str | Path) -> float:
         """Write one ONNX graph, noise in, probabilities out; its largest difference from here."""
@@ -155,9 +174,11 @@ class OneStepModel:
         top_p: float | None = None,
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
-        for what, count in (("record", n), ("step", steps)):
-            if not isinstance(count, int | numpy.integer) or count < 1:
-                raise InputError(f"sample: at least one {what}, a whole number, got {count!r}")
+        for what, many in (("record", n), ("step", steps)):
+            if not isinstance(many, int | numpy.integer) or many < 1:
+                raise InputError(f"sample: at least one {what}, a whole number, got {many!r}")
+        numbers = {"seed": seed, "guidance": guidance, "temperature": temperature, "top_p": top_p}
+        check_numbers("sample", numbers, {"seed"})
         if seed is not None and not 0 <= seed < 2**63:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         changes = [] if temperature is None else [adjust.temperature(temperature)]
@@ -176,16 +197,25 @@ class OneStepModel:
 
         def generate() -> Iterator[State]:
             for done in range(0, n, lot):
-                count = min(lot, n - done)
-                free = process.source((count, codec.length), g)
+                some = min(lot, n - done)
+                free = process.source((some, codec.length), g)
                 if not bool(held.any()):
                     yield sampler.sample(free, g).cpu()
                     continue
-                known, clamped = (each.to(device).expand(count, -1) for each in (tokens, held))
+                known, clamped = (each.to(device).expand(some, -1) for each in (tokens, held))
                 x = process.hold(free, known, clamped)
                 yield sampler.sample(x, g, clamped, free if guidance != 1 else None).cpu()
 
         return generate()
+
+
+def check_numbers(what: str, given: Mapping[str, Any], whole: Collection[str]) -> None:
+    """Refuse what is no number, or no whole one where it must be; None stands for a default."""
+    for name, value in given.items():
+        kinds = int | numpy.integer if name in whole else int | float | numpy.number
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            sort = "a whole number" if name in whole else "a number"
+            raise InputError(f"{what}: {name} must be {sort}, got {value!r}")
 
 
 def find_device(device: str) -> str:

@@ -21,8 +21,9 @@ from discrete_meanflow.training import Coupling, Problem, Processes, Recipe, Tra
 from discrete_meanflow.training.problem import described
 
 Json = dict[str, Any]
-FLAT = 4096  # numbers in a state up to which one layer over all of them is cheap
+FLAT = 2**14  # numbers in a state up to which one layer over all of them is cheap
 CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
+CPU_BATCH, CPU_STEP = 64, 2e10  # with attention, a CPU's records and operations in a step
 SMALLEST, PER_SYMBOL = 1e4, 3  # parameters; a GPU has the time to learn small data by heart
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
@@ -40,6 +41,7 @@ RESERVED = 0.05  # of the time, for what is not training
 WORTH_COMPILING = 3.0  # minutes
 FEW_BLOCKS = 20  # of whose time a part of one is much
 BLOCK, FEWEST_TRIES, MOST_TRIES, TRY_SECONDS = 10, 2, 6, 4.0  # when the pace is looked for
+QUICK = 0.2  # seconds of a step, of which some more are then tried
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,13 @@ class Plan:
             raise InputError(f"this is no plan of a training: {error}") from None
 
 
-def sensible_size(device: str, symbols: int) -> float:
+def sensible_size(codec: Codec, device: str, symbols: int) -> float:
     """Parameters for training data of so many symbols, pads among them."""
-    if torch.device(device).type != "cuda":
+    if torch.device(device).type == "cuda":
+        return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols))
+    if codec.vocabulary * codec.length <= FLAT:
         return CPU_SIZE
-    return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols))
+    return min(CPU_SIZE, max(SMALLEST, CPU_STEP / (6 * codec.length * CPU_BATCH)))
 
 
 def choose(
@@ -190,7 +194,8 @@ def choose(
     record = 4 * flat  # bytes of a soft state
     if batch is None:
         share = 2 * processes * max(1, accumulate)  # what a batch must be a multiple of
-        fit = min(512 if gpu else 256, STATE_BYTES // record)
+        most = 512 if gpu else 256 if flat <= FLAT else CPU_BATCH
+        fit = min(most, STATE_BYTES // record)
         batch = max(1, fit // share) * share
         if fit < 1:
             raise InputError(
@@ -221,8 +226,9 @@ def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Pla
 
 def fitted(
     plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, processes: int = 1
-) -> Plan:
-    """The plan with as many steps and couples as the minutes allow, after timing each.
+) -> tuple[Plan, float]:
+    """The plan with as many steps and couples as the minutes allow, after timing each; and the
+    minutes that it will take, which are more where even few steps do.
 
     Of several processes each works on its share of a batch, and that is what is timed.
     """
@@ -240,9 +246,8 @@ def fitted(
         batch=plan.batch // processes,
     )  # fmt: skip
     first = trial.problem(codec, data)
-    block = min(plan.block, BLOCK)
-    trainer = Trainer(first, replace(trial.first, block=block), [0], device)
-    step = _pace(trainer)
+    trainer = Trainer(first, replace(trial.first, block=_trial_block(plan, gpu)), [0], device)
+    step = _pace(trainer, plan.block)
     kernel = trainer.kernels()[0]
     assert isinstance(first.process, Soft)
     by_code = trial.coupling.worth_compiling(1, torch.device(device))
@@ -252,20 +257,23 @@ def fitted(
     # A GPU is waited for; processes make couples in turn.
     couple = _quickest(lambda: next(lots)[1].cpu()) / size / processes
     problem = trial.coupling.problem(first, kernel, 0)
-    second = Trainer(problem, replace(trial.coupling.recipe, block=block), [0], device)
-    second_step = _pace(second)
+    recipe = replace(trial.coupling.recipe, block=_trial_block(plan, gpu))
+    second_step = _pace(Trainer(problem, recipe, [0], device), plan.block)
     # Of another length, the last block would be captured anew, where steps are captured.
     part = plan.block if gpu and processes == plan.accumulate == 1 else 1
-    left = 60 * minutes * (1 - RESERVED) - (time.monotonic() - started)
+    spent = time.monotonic() - started
+    left = 60 * minutes * (1 - RESERVED) - spent
     couples = max(FEWEST_COUPLES, int(SHARES[1] * left / couple))
     couples = min(most_couples(codec, device), couples)
-    return replace(
+    found = replace(
         trial,
         batch=plan.batch,
         iterations=_whole(SHARES[0] * left / step, part),
         couples=max(lot, couples // lot * lot) if gpu else couples,
         second=_whole(SHARES[2] * left / second_step, part),
     )
+    taken = found.iterations * step + found.couples * couple + found.second * second_step
+    return found, (spent + taken) / 60
 
 
 def _whole(steps: float, part: int) -> int:
@@ -290,10 +298,19 @@ def count(kernel: Kernel) -> int:
     return sum(p.numel() for p in kernel.parameters())
 
 
-def _pace(trainer: Trainer) -> float:
-    """Seconds a step takes, once its code is prepared."""
+def _trial_block(plan: Plan, gpu: bool) -> int:
+    """Steps whose time is told first: where none is captured, one, as it may take seconds."""
+    return min(plan.block, BLOCK) if gpu else 1
+
+
+def _pace(trainer: Trainer, most: int) -> float:
+    """Seconds a step takes, once its code is prepared; in blocks, where it is quick."""
     blocks = trainer.blocks()
     next(blocks)
+    seconds = _quickest(lambda: next(blocks)) / trainer.recipe.block
+    if seconds > QUICK or trainer.recipe.block > 1:
+        return seconds
+    trainer.recipe = replace(trainer.recipe, block=min(most, BLOCK))
     return _quickest(lambda: next(blocks)) / trainer.recipe.block
 
 

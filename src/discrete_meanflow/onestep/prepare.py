@@ -1,5 +1,6 @@
 """From records to a run folder: what was understood, the split, the plan."""
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ import torch
 
 from discrete_meanflow.data import TokenArray, distinct, split
 from discrete_meanflow.data.arrays import Arrays
-from discrete_meanflow.data.cells import type_of
+from discrete_meanflow.data.bins import binned
+from discrete_meanflow.data.cells import is_missing, type_of
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
@@ -23,6 +25,8 @@ from discrete_meanflow.onestep.plan import choose, fitted, of_iterations, sensib
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
+LATE = 1.2  # times the minutes that were given, from which on it is told
+FEW = 0.001  # of the records, that make all others long
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000  # share of the distinct records, and at most
 
 
@@ -67,17 +71,31 @@ def prepare(
         **understood(codec, dataset),
         **(told or {}),
     }
-    size = sensible_size(device, train.numel()) if size is None else size
+    size = sensible_size(codec, device, train.numel()) if size is None else size
     plan = choose(codec, device, size, seed, batch, accumulate, processes)
     data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
         plan = of_iterations(plan, codec, device, iterations)
     else:
         minutes = 10.0 if minutes is None else minutes
-        plan = fitted(plan, codec, data, device, minutes, processes)
+        plan, taken = fitted(plan, codec, data, device, minutes, processes)
+        if taken > LATE * minutes:
+            steps = f"{plan.iterations} and {plan.second} steps"
+            card["time"] = f"about {taken:.1f} minutes: fewer than {steps} teach nothing"
     plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
+
+
+def check_one_length(dataset: Dataset) -> None:
+    """Refuse strings that would have to be filled up."""
+    codec = dataset.codec.bare
+    if not isinstance(codec, Strings) or codec.pad is None:
+        return
+    strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
+    first, *lengths = (len(codec.alphabet.cut(each)) for each in strings)
+    number, length = next((i, n) for i, n in enumerate(lengths, 2) if n != first)
+    raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
 
 
 def cut(
@@ -97,8 +115,10 @@ def cut(
     if repeats:
         groups = torch.arange(len(tokens))
     else:
-        tokens = once
-        _, groups = torch.unique(tokens[:, :length], dim=0, return_inverse=True)
+        tokens, groups = once, torch.arange(len(once))
+        if length is not None and length < tokens.shape[1]:
+            _, found = numpy.unique(tokens[:, :length].numpy(), axis=0, return_inverse=True)
+            groups = torch.from_numpy(found.reshape(-1))
     kinds = int(groups.max()) + 1
     held_out = _share(kinds) if held_out is None else held_out
     apart = torch.isin(groups, split(torch.arange(kinds)[:, None], held_out, seed)[1][:, 0])
@@ -130,12 +150,19 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         known = dataset.records is not None
         cut = codec.alphabet.cut
         lengths = sorted(len(cut(r)) for r in dataset.records) if known else [codec.length]
-        return {
+        found = {
             "alphabet": str(codec.alphabet),
             "symbols": codec.vocabulary,
             "pad": codec.alphabet.pad,
             "lengths": [lengths[0], lengths[len(lengths) // 2], lengths[-1]],
         }
+        longer = len(lengths) - bisect.bisect(lengths, lengths[-1] // 2)
+        if longer <= FEW * len(lengths):
+            found["note"] = (
+                f"{longer} records are more than half as long as the longest, {lengths[-1]}, to "
+                "which all are filled up; training is quicker without them"
+            )
+        return found
     if isinstance(codec, Columns):
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
         return {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
@@ -145,15 +172,18 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     return {"shape": list(codec.shape), "symbols": codec.symbols}
 
 
-def dataset_of(records: Any, strings: Kind | None = None) -> tuple[Kind, Dataset]:
+def dataset_of(
+    records: Any, strings: Kind | None = None, bins: int | None = None
+) -> tuple[Kind, Dataset]:
     """Records given in Python: strings, rows, arrays, frames, or a dataset of tensors.
 
-    ``strings``: of what kind they are, if records are strings; by default lines.
+    ``strings``: of what kind they are, if records are strings; by default lines. ``bins``: values
+    that columns of numbers are cut down to.
     """
     if isinstance(records, str | bytes | Path):
         raise InputError("data: give records, not a file name; a file is for dmf train FILE")
     if strings is None and getattr(records, "columns", None) is not None:
-        return _frame(records)
+        return _frame(records, bins)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; give a frame, or a list of rows")
     if isinstance(records, torch.utils.data.Dataset):
@@ -162,29 +192,31 @@ def dataset_of(records: Any, strings: Kind | None = None) -> tuple[Kind, Dataset
         records = list(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
+    if all(_is_row(each) for each in records) and strings is None:
+        rows = [_cells(i, row) for i, row in enumerate(records)]
+        return Table(), _table([f"c{i + 1}" for i in range(len(rows[0]))], rows, bins)
+    if bins is not None:
+        raise InputError("data: bins are for rows of a table, or a frame")
     if all(isinstance(each, str) for each in records):
         kind = strings or Lines()
         return kind, kind.of(list(records))
     if strings is not None:
         raise InputError(f"data: a kind, '{strings.name}', is for a list of strings alone")
-    if all(_is_row(each) for each in records):
-        rows = [_cells(i, row) for i, row in enumerate(records)]
-        return _table([f"c{i + 1}" for i in range(len(rows[0]))], rows)
     return Array(), _array(records)
 
 
-def _frame(records: Any) -> tuple[Kind, Dataset]:
+def _frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
     """Of pandas, which has itertuples, or polars, which has rows."""
     pandas = hasattr(records, "itertuples")
     rows = list(records.itertuples(index=False, name=None) if pandas else records.rows())
     names = [str(name) for name in records.columns]
     if len(set(names)) < len(names):
         raise InputError("data: two columns of the frame have one name")
-    kind, dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows)])
-    assert isinstance(dataset.codec, Columns)
     types = tuple(map(type_of, zip(*rows, strict=True)))
-    codec = replace(dataset.codec, types=types, frame="pandas" if pandas else "polars")
-    return kind, replace(dataset, codec=codec)
+    dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows)], bins, types)
+    assert isinstance(dataset.codec, Columns)
+    codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
+    return Table(), replace(dataset, codec=codec)
 
 
 def _without_labels(dataset: Any) -> list[Any]:
@@ -202,16 +234,18 @@ def _is_row(record: Any) -> bool:
 
 
 def _cells(number: int, row: Sequence[Any]) -> list[str]:
-    for cell in row:
-        if cell is None or cell != cell:
-            raise InputError(f"data: row {number} has a missing value; give it a level of its own")
+    if any(map(is_missing, row)):
+        raise InputError(f"data: row {number} has a missing value; give it a level of its own")
     return list(map(str, row))
 
 
-def _table(names: list[str], rows: list[list[str]]) -> tuple[Kind, Dataset]:
+def _table(
+    names: list[str], rows: list[list[str]], bins: int | None, types: tuple[str, ...] = ()
+) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of one length")
-    return Table(), Dataset(rows, Columns.of(names, rows))
+    rows = rows if bins is None else binned(rows, bins)
+    return Dataset(rows, Columns.of(names, rows, types))
 
 
 def _array(records: Any) -> Dataset:

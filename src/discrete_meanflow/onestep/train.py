@@ -1,5 +1,6 @@
 """Train the run in a folder, from its checkpoint if there is one."""
 
+import contextlib
 import copy
 import json
 import math
@@ -10,7 +11,7 @@ from typing import Any
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import remove_leftovers, write_whole
+from discrete_meanflow.files import alone_in, remove_leftovers, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.signals import stop_signals
@@ -56,9 +57,12 @@ def train(
     codec, plan = config.codec, config.plan
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
     problem = plan.problem(codec, data)
-    if processes.first:
-        remove_leftovers(folder)
-    with stop_signals() as stopped:
+    with contextlib.ExitStack() as held:
+        with processes.first_before_others() as first:
+            if first:
+                held.enter_context(alone_in(folder))
+                remove_leftovers(folder)
+        stopped = held.enter_context(stop_signals())
         stages = Stages(folder, config, processes, watch, on_couples, stopped)
         kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
         recipe = plan.coupling.recipe
@@ -66,9 +70,9 @@ def train(
             problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops, processes)
         # Else the second stage has ended, and its kernel is all that is wanted.
         kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
-    with processes.first_before_others() as first:
-        if first:
-            run.write_weights(folder, kernel)
+        with processes.first_before_others() as first:
+            if first:
+                run.write_weights(folder, kernel)
 
 
 class Stages:
