@@ -2,10 +2,13 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
+import psutil
 import pytest
 import torch
 
@@ -20,6 +23,7 @@ from discrete_meanflow.training import (
     Processes,
     Recipe,
     Trainer,
+    checkpoint,
     coupling,
     sequence_problem,
 )
@@ -151,3 +155,34 @@ def test_a_run_of_two_processes_is_a_run(tmp_path):
         for name in ("one", "two")
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_a_signal_to_one_process_stops_all_and_one_alone_goes_on(tmp_path):
+    """In the middle of a stage; the run then ends as if there had always been one."""
+    words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    given = ["-m", "discrete_meanflow", "train", str(tmp_path / "words.txt"), "--iterations", "800",
+             "--size", "1e4", "--batch", "16", "--device", "cpu", "--out"]  # fmt: skip
+    stopped, metrics = tmp_path / "stopped", tmp_path / "stopped" / "metrics.jsonl"
+    line = [sys.executable, *TORCHRUN, *given, str(stopped)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as launcher:
+        ends = time.monotonic() + 100
+        while not (metrics.exists() and metrics.read_text()) and time.monotonic() < ends:
+            time.sleep(0.02)
+        workers = psutil.Process(launcher.pid).children()
+        workers[-1].send_signal(signal.SIGTERM)
+        _, err = launcher.communicate(timeout=60)
+    assert len(workers) == 2
+    assert launcher.returncode != 0
+    assert b"all is saved" in err
+    done = checkpoint.iteration_in(stopped / "checkpoint-1.safetensors")
+    assert 0 < done < 400
+    again = [sys.executable, "-m", "discrete_meanflow", "train", "--resume", str(stopped)]
+    alone = [sys.executable, *given, str(tmp_path / "one")]
+    for line in (again, alone):
+        subprocess.run(line, check=True, capture_output=True)
+    losses = [
+        {(words := json.loads(line))["iteration"]: words["loss"] for line in path.open()}
+        for path in (metrics, tmp_path / "one" / "metrics.jsonl")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
