@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_examples_work_when_pasted():
-    chain, sequences, own, objectives = re.findall(r"```python\n(.*?)```", README, re.S)
+    own, chain, sequences, objectives = re.findall(r"```python\n(.*?)```", README, re.S)
     for code in (chain, sequences, own, objectives):
         assert len([line for line in code.splitlines() if line]) <= 8  # a few lines
     names: dict = {}
