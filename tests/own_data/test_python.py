@@ -3,6 +3,7 @@
 import errno
 import gc
 import importlib.util
+import json
 import os
 import shutil
 import tempfile
@@ -168,6 +169,16 @@ def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monk
     assert not (tmp_path / "kept").exists()
 
 
+def test_a_column_may_be_the_class():
+    import pandas
+
+    frame = pandas.DataFrame({"a": ["x", "y"] * 20, "b": ["u", "v"] * 20})
+    gen = OneStepModel.fit(frame, iterations=2, size=1e4, labels="a", device="cpu")
+    assert set(gen.sample(20, label="y")["a"]) == {"y"}
+    with pytest.raises(InputError, match="no column 'z'"):
+        OneStepModel.fit(frame, iterations=2, labels="z")
+
+
 def test_classes_come_in_any_list():
     for labels in ([0, 1, 1], numpy.array([0, 1, 1]), torch.tensor([0, 1, 1]), iter([0, 1, 1])):
         codec = classed(dataset_of(["ab", "cd", "ef"])[1], labels).codec
@@ -184,7 +195,7 @@ def test_what_is_missing_in_a_frame_is_told(missing):
     frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": pandas.array([1, 2, None], dtype="Int64")})
     if missing != "NA":
         frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1, 2, value]})
-    with pytest.raises(InputError, match="row 2 has a missing value"):
+    with pytest.raises(InputError, match="row 2, column 2: a missing value"):
         dataset_of(frame)
 
 
@@ -200,6 +211,17 @@ def test_numbers_of_a_frame_are_binned_on_request():
     assert codec.types == ("float", "int")
     value = float(codec.levels[0][3])
     assert codec.known({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
+    codec = Columns.made_from(json.loads(json.dumps(codec.describe())))
+    cells = dataset_of(frame, bins=20)[1].records
+    for i in range(0, 12_000, 100):  # any number is known by the bin that it fell into
+        (token,) = codec.known({"x": frame["x"][i]}).values()
+        assert codec.levels[0][token] == cells[i][0]
+    middle = sorted(map(float, codec.levels[0]))
+    for far, near in ((-100, middle[0]), (100, middle[-1])):
+        (token,) = codec.known({"x": far}).values()
+        assert float(codec.levels[0][token]) == near
+    with pytest.raises(InputError, match="column y has no '7'; it has 0, 1, 2"):
+        codec.known({"y": 7})
     with pytest.raises(InputError, match="bins are for rows"):
         dataset_of(["ab", "cd"], bins=3)
 

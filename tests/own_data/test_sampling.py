@@ -44,6 +44,10 @@ def test_what_is_clamped_stays(trained):
     for n, steps, clamp in ((2.5, 1, None), (1, 1.5, None), (1, 1, {"a": 1})):
         with pytest.raises(InputError):
             names.sample(n, steps, clamp=clamp)
+    listed = names.sample(5, seed=0, clamp=["a", None, "i"])
+    assert listed == names.sample(5, seed=0, clamp="a?i")
+    with pytest.raises(InputError, match="columns by their names"):
+        OneStepModel.load(trained / "table", "cpu").sample(1, clamp=["blue"])
     escaped = Strings.of(["a?b\\", "??aa"])
     tokens, held = escaped.clamp("\\??\\\\")
     assert held.tolist() == [True, False, True, False]

@@ -138,7 +138,7 @@ class Train:
         except InputError as error:
             place = "" if str(self._file) in str(error) else f"{self._file}: "
             raise InputError(f"{place}{error}") from None
-        wait = "" if self.iterations else "; looking for the pace of this machine ..."
+        wait = "" if self.iterations is not None else "; looking for the pace of this machine ..."
         console.print(f"{self.file}: {kind.name}{wait}", highlight=False, markup=False)
         card = prepare(
             folder, kind, dataset, processes.device, minutes=self.minutes,
@@ -319,7 +319,7 @@ def _bar(
     live = console.is_terminal  # else lines, now and then
     with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as progress:
         total = config.plan.iterations + config.plan.second
-        task = progress.add_task("starting", total=total)
+        task = progress.add_task("preparing, up to a minute or so", total=total)
 
         def show(news: "News") -> None:
             nonlocal shown

@@ -4,26 +4,29 @@ import numpy
 
 from discrete_meanflow.errors import InputError
 
+Bins = tuple[tuple[float, str], ...]  # the largest number of each, and what it is called
 
-def binned(rows: Sequence[Sequence[str]], bins: int) -> list[list[str]]:
-    """Rows in which numbers of more than ``bins`` values have at most that many.
+
+def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], tuple[Bins, ...]]:
+    """Rows in which numbers of more than ``bins`` values have at most that many; and the bins of
+    each column, of which most have none.
 
     A column of numbers is cut where it has equal shares, and each number becomes the middle one
     of its share. Other columns stay as they are.
     """
     if bins < 2:
         raise InputError(f"--bins: at least 2, got {bins}")
-    columns = [_binned(column, bins) for column in zip(*rows, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
+    columns, found = zip(*(_binned(c, bins) for c in zip(*rows, strict=True)), strict=True)
+    return [list(row) for row in zip(*columns, strict=True)], found
 
 
-def _binned(column: Sequence[str], bins: int) -> Sequence[str]:
+def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
     try:
         numbers = numpy.array([float(cell) for cell in column])
     except ValueError:
-        return column
+        return column, ()
     if len(set(column)) <= bins or not numpy.isfinite(numbers).all():
-        return column
+        return column, ()
     _, which, counts = numpy.unique(numbers, return_inverse=True, return_counts=True)
     # A value goes where the middle of its mass lies, so that one heavy value does not take all.
     middle = (counts.cumsum() - counts / 2) / len(numbers)
@@ -32,4 +35,5 @@ def _binned(column: Sequence[str], bins: int) -> Sequence[str]:
     order = numpy.argsort(numbers, kind="stable")
     members = {int(i): order[place[order] == i] for i in numpy.unique(place)}
     names = {i: column[found[len(found) // 2]] for i, found in members.items()}
-    return [names[int(i)] for i in place]
+    tops = tuple((float(numbers[found[-1]]), names[i]) for i, found in members.items())
+    return [names[int(i)] for i in place], tops

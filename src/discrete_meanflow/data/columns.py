@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, small
+from discrete_meanflow.data.bins import Bins
 from discrete_meanflow.data.cells import MADE_FROM, type_told_by
 from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.data.read import DELIMITERS
@@ -30,6 +31,7 @@ class Columns(Codec):
     delimiter: str = ","  # as it stands between cells where rows are written
     heading: bool = True  # whether names stand above them
     types: tuple[str, ...] = ()  # of the cells of each column; by default what their text tells
+    bins: tuple[Bins, ...] = ()  # of each column, where any was cut
     frame: str | None = None  # whose frame the rows came from, and are handed back as
 
     def __post_init__(self) -> None:
@@ -52,6 +54,8 @@ class Columns(Codec):
             raise InputError(f"table: unknown frame '{self.frame}'")
         if not self.types:
             object.__setattr__(self, "types", tuple(map(type_told_by, self.levels)))
+        if self.bins and len(self.bins) != len(self.names):
+            raise InputError("table: needs bins, or none, for each column")
         try:
             _ = self.values
         except (KeyError, ValueError, OverflowError):
@@ -59,10 +63,14 @@ class Columns(Codec):
 
     @classmethod
     def of(
-        cls, names: Sequence[str], rows: Sequence[Sequence[str]], types: tuple[str, ...] = ()
+        cls,
+        names: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        types: tuple[str, ...] = (),
+        bins: tuple[Bins, ...] = (),
     ) -> "Columns":
         levels = tuple(tuple(sorted(set(column))) for column in zip(*rows, strict=True))
-        return cls(tuple(names), levels, types=types)
+        return cls(tuple(names), levels, types=types, bins=bins)
 
     @property
     def vocabulary(self) -> int:
@@ -112,6 +120,9 @@ class Columns(Codec):
         ``\\,`` is a comma, ``\\=`` an equals sign in a name, ``\\\\`` a backslash. Or a dict.
         """
         found: dict[int, int] = {}
+        if not isinstance(pattern, Mapping | str):
+            text = "clamp: columns by their names, as {'colour': 'red'}"
+            raise InputError(f"{text}, got {pattern!r}")
         for name, level in pattern.items() if isinstance(pattern, Mapping) else _equations(pattern):
             for place, token in self._known(str(name), str(level)).items():
                 if found.setdefault(place, token) != token:
@@ -125,16 +136,20 @@ class Columns(Codec):
         if level not in self.levels[place]:
             level = self._same(place, level)
         if level not in self.levels[place]:
-            known = ", ".join(self.levels[place])
+            values = self.values[place]
+            known = ", ".join(sorted(values, key=lambda name: values[name]))
             raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
         return {place: self.levels[place].index(level)}
 
     def _same(self, place: int, level: str) -> str:
-        """The level that stands for the same value: 1 is 1.0."""
+        """The level that stands for the same value, or for the bin that it is in: 1 is 1.0."""
         try:
             value = float(level) if self.types[place] in ("int", "float") else level
         except ValueError:
             return level
+        if self.bins and self.bins[place] and isinstance(value, float):
+            tops = self.bins[place]
+            return next((name for top, name in tops if value <= top), tops[-1][1])
         return next((name for name, each in self.values[place].items() if each == value), level)
 
     @property
@@ -153,6 +168,7 @@ class Columns(Codec):
             "delimiter": self.delimiter,
             "heading": self.heading,
             "types": list(self.types),
+            "bins": [list(map(list, each)) for each in self.bins],
             "frame": self.frame,
         }
 
@@ -166,7 +182,10 @@ class Columns(Codec):
         delimiter, heading = words.get("delimiter", ","), words.get("heading", True)
         types, frame = tuple(map(str, words.get("types", ()))), words.get("frame")
         frame = None if frame is None else str(frame)
-        return cls(names, levels, label, str(delimiter), bool(heading), types, frame)
+        bins = tuple(
+            tuple((float(top), str(name)) for top, name in each) for each in words.get("bins", ())
+        )
+        return cls(names, levels, label, str(delimiter), bool(heading), types, bins, frame)
 
 
 def _equations(pattern: Any) -> Iterator[tuple[str, str]]:

@@ -33,6 +33,8 @@ from discrete_meanflow.types import State
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
 WINDOW = 64
 FASTA = set(string.ascii_letters + "-.*")
+# Endings of files that are no text.
+NO_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".xls", ".safetensors", ".onnx", ".zip", ".pdf")
 Write = Callable[[Any], object]
 
 
@@ -203,8 +205,8 @@ class Table(Kind):
     def read(self, path: Path) -> Dataset:
         packed = ".parquet" in path.suffixes
         found = read.parquet(path) if packed else read.table(path, self.header)
-        rows = found.rows if self.bins is None else binned(found.rows, self.bins)
-        codec = Columns.of(found.names, rows, found.types)
+        rows, bins = (found.rows, ()) if self.bins is None else binned(found.rows, self.bins)
+        codec = Columns.of(found.names, rows, found.types, bins)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))
 
     @contextmanager
@@ -329,6 +331,8 @@ def _text(path: Path | None) -> Iterator[TextIO]:
         except OSError as error:
             raise InputError(f"cannot print: {error.strerror or error}") from None
         return
+    if path.suffix.lower() in NO_TEXT:
+        raise InputError(f"{path}: what is written is text, and {path.suffix} is not")
     with (
         replacing(path) as partial,
         _opened(partial, path.suffix == ".gz") as out,

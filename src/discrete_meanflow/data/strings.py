@@ -52,7 +52,10 @@ class Strings(Codec):
 
         Behind a pad, which ends a string, there are pads.
         """
-        wanted = self._wanted(in_text(pattern))
+        if isinstance(pattern, list | tuple):  # of symbols, None where one is unknown
+            wanted = [None if symbol is None else str(symbol) for symbol in pattern]
+        else:
+            wanted = self._wanted(in_text(pattern))
         if len(wanted) > self.size:
             raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
         for place, symbol in enumerate(wanted):

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
@@ -65,15 +67,18 @@ class OneStepModel:
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
         ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
-        classes of the records; ``kind`` is what strings are (smiles, fasta; by default lines);
-        ``bins`` cuts columns of numbers into so many values; ``watch`` hears of each block.
+        classes of the records, or the column that they stand in; ``kind`` is what strings are
+        (smiles, fasta; by default lines); ``bins`` cuts columns of numbers into so many values;
+        ``watch`` hears of each block.
         """
         numbers = {"minutes": minutes, "iterations": iterations, "size": size, "seed": seed,
                    "held_out": held_out, "bins": bins, "batch": batch}  # fmt: skip
         whole = {"iterations", "seed", "held_out", "bins", "batch"}
         check_numbers("fit", numbers, whole)
         known, dataset = dataset_of(records, None if kind is None else find_kind(kind), bins)
-        if labels is not None:
+        if isinstance(labels, str) and isinstance(dataset.codec, Columns):
+            dataset = replace(dataset, codec=replace(dataset.codec, label=labels))
+        elif labels is not None:
             dataset = classed(dataset, labels)
         where = find_device(device)
         passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
@@ -183,8 +188,8 @@ class OneStepModel:
             raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
         changes = [] if temperature is None else [adjust.temperature(temperature)]
         changes += [] if top_p is None else [adjust.top_p(top_p)]
-        if not abs(guidance) <= MOST_GUIDANCE:
-            raise InputError(f"sample: guidance up to {MOST_GUIDANCE:g}, got {guidance:g}")
+        if not 0 <= guidance <= MOST_GUIDANCE:
+            raise InputError(f"sample: guidance from 0 up to {MOST_GUIDANCE:g}, got {guidance:g}")
         sampler = KernelSampler.steps(self.kernel, steps, changes, guidance)
         codec, device = self.config.codec, self.kernel.home.device
         tokens, held = codec.clamp(clamp, None if label is None else str(label))

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 FLAT = 2**14  # numbers in a state up to which one layer over all of them is cheap
 CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
 CPU_BATCH, CPU_STEP = 64, 2e10  # with attention, a CPU's records and operations in a step
+CPU_BLOCK = 3e11  # operations of a block, some seconds
 SMALLEST, PER_SYMBOL = 1e4, 3  # parameters; a GPU has the time to learn small data by heart
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
@@ -212,7 +213,11 @@ def choose(
         # Of a classed record the class is known, as a rule, and what is known is not matched.
         matched = 0 if codec.class_positions else MATCHED
         plan = replace(plan, matched=matched, muon=MUON)
-    return replace(plan, block=max(1, min(100, STATE_BYTES // plan.step_bytes(codec))))
+    # All that is drawn together fits into memory; and as a run stops after a block, a CPU has
+    # blocks that end soon.
+    block = min(100, STATE_BYTES // plan.step_bytes(codec))
+    work = 6 * plan.parameters * 2 * batch * (codec.length if plan.heads else 1)
+    return replace(plan, block=max(1, block if gpu else min(block, int(CPU_BLOCK / work))))
 
 
 def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:

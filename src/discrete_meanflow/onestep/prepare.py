@@ -234,8 +234,11 @@ def _is_row(record: Any) -> bool:
 
 
 def _cells(number: int, row: Sequence[Any]) -> list[str]:
-    if any(map(is_missing, row)):
-        raise InputError(f"data: row {number} has a missing value; give it a level of its own")
+    for place, cell in enumerate(row, 1):
+        if is_missing(cell):
+            raise InputError(
+                f"data: row {number}, column {place}: a missing value; give it a level of its own"
+            )
     return list(map(str, row))
 
 
@@ -244,8 +247,8 @@ def _table(
 ) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of one length")
-    rows = rows if bins is None else binned(rows, bins)
-    return Dataset(rows, Columns.of(names, rows, types))
+    rows, cut = (rows, ()) if bins is None else binned(rows, bins)
+    return Dataset(rows, Columns.of(names, rows, types, cut))
 
 
 def _array(records: Any) -> Dataset:

@@ -105,6 +105,8 @@ class Stages:
         here = self.processes
         trainer = Trainer(problem, recipe, [plan.seed], here.device, given, here)
 
+        before = (0, 0.0)  # the first pace is that of all so far, the code's preparation included
+
         def on_block(record: BlockRecord, history: Any) -> None:
             loss = record.loss[0]
             first = history.setdefault("first loss", loss) if isinstance(history, dict) else None
@@ -115,14 +117,17 @@ class Stages:
                     f"the loss went from {first:.3g} to {loss:.3g} at step {record.iteration}: "
                     f"training has come apart; {saved} is as it was before. Try a smaller --size"
                 )
+            nonlocal before
             seconds = self.seconds + record.seconds
-            positions = record.iteration * recipe.batch * self.config.codec.length
+            done, took = record.iteration - before[0], record.seconds - before[1]
+            positions = done * recipe.batch * self.config.codec.length
+            before = (record.iteration, record.seconds)
             news = News(
                 self.done + record.iteration,
                 plan.iterations + plan.second,
                 loss,
                 seconds,
-                positions / max(record.seconds, 1e-9),
+                positions / max(took, 1e-9),
                 lambda: trainer.kernels()[0],
             )
             if self.log is not None:
