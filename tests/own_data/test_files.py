@@ -1,5 +1,6 @@
 """Files of every kind: told, read, written again."""
 
+import csv
 import gzip
 import json
 import os
@@ -397,3 +398,11 @@ def test_one_long_record_is_noted(tmp_path):
     assert (
         "1 records are more than half as long" in understood(codec, Dataset(words, codec))["note"]
     )
+
+
+def test_a_cell_may_hold_half_of_a_line_end(tmp_path):
+    rows = [["a\rb", "c"], ["d", "e"]]
+    with kinds.Table().writer(tmp_path / "a.csv", Columns.of(["x", "y"], rows), 2) as out:
+        out(rows)
+    with open(tmp_path / "a.csv", newline="") as file:
+        assert list(csv.reader(file)) == [["x", "y"], *rows]

@@ -16,6 +16,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.classes import classed
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.strings import Strings
@@ -68,10 +69,13 @@ def test_records_of_many_sorts():
 
 
 def test_strings_may_be_molecules():
+    import pandas
+
     kind, dataset = dataset_of(["C[nH]C", "CCl"], kinds.find_kind("smiles"))
     assert (kind.name, dataset.codec.length) == ("smiles", 3)
     assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
     for records, name, message in (
+        (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
         (["ab", "cd"], "table", "strings are no table"), (ROWS, "smiles", "list of strings alone"),
         (["ab", "cd"], "tokenised", "needs --tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
@@ -220,6 +224,12 @@ def test_numbers_of_a_frame_are_binned_on_request():
     for far, near in ((-100, middle[0]), (100, middle[-1])):
         (token,) = codec.known({"x": far}).values()
         assert float(codec.levels[0][token]) == near
+    codes = Columns.of(["a"], *binned([[f"{i:03d}"] for i in range(50)], 5)[:1], (),
+                       binned([[f"{i:03d}"] for i in range(50)], 5)[1])  # fmt: skip
+    assert codes.types == ("str",)
+    assert len(codes.known({"a": "007"})) == 1
+    with pytest.raises(InputError, match="column x has no 'nan'"):
+        codec.known({"x": float("nan")})
     with pytest.raises(InputError, match="column y has no '7'; it has 0, 1, 2"):
         codec.known({"y": 7})
     with pytest.raises(InputError, match="bins are for rows"):

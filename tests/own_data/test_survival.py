@@ -13,13 +13,15 @@ from safetensors.torch import save_file
 
 from discrete_meanflow.cli import generate
 from discrete_meanflow.data import TokenArray
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import alone_in
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import train as training
+from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes, Recipe, checkpoint, session
-from own_records import ATTENTION, prepared
+from own_records import ATTENTION, ROWS, prepared
 from test_cli import in_process
 
 
@@ -269,3 +271,28 @@ def test_where_there_is_no_terminal_lines_tell_of_the_training(tmp_path, monkeyp
     assert "of 40 steps" in out
     assert "loss" in out
     assert "tokens/s" in out
+
+
+def test_a_table_of_an_earlier_version_goes_on(tmp_path):
+    """Its checkpoint tells of no types, bins or frame, and is that of the same run."""
+    kind, dataset = dataset_of(ROWS)
+    words = dataset.codec.describe()
+    assert not {"types", "bins", "frame"} & set(words)
+    assert Columns.made_from(words).describe() == words
+    prepare(tmp_path / "run", kind, dataset, "cpu", iterations=40, size=1e4, batch=16)
+
+    def stop(news):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train(tmp_path / "run", Processes(), stop)
+    train(tmp_path / "run", Processes(), lambda news: None)
+    assert (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_the_command_of_a_run_can_be_given_again(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("ab\ncd\n")
+    assert (
+        generate.Train(path, pad=False, seed=3)._command == "dmf train words.txt --no-pad --seed 3"
+    )

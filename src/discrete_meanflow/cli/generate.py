@@ -104,9 +104,13 @@ class Train:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("file", "out", "device") and value != field.default:
+                option = field.name.replace("_", "-")
+                if isinstance(value, bool):
+                    words.append(f"--{'' if value else 'no-'}{option}")
+                    continue
                 name = value.name if isinstance(value, Path) else value
                 name = f"{name:g}" if isinstance(name, float) else str(name)
-                words += [f"--{field.name.replace('_', '-')}", name]
+                words += [f"--{option}", name]
         return " ".join(words)
 
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
@@ -330,7 +334,8 @@ def _bar(
                 if not live:
                     done = f"{news.iteration} of {total} steps, {news.seconds:.0f} s"
                     console.print(f"{done}, {words}", highlight=False, soft_wrap=True)
-                some = OneStepModel(folder, config, news.kernel()).sample(SHOWN, seed=0)
+                now = OneStepModel(folder, config, news.kernel())
+                some = config.codec.decode(next(now.tokens(SHOWN, seed=0)))
                 text = "  ".join(_short(each) for each in some)
                 console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)
 

@@ -49,12 +49,17 @@ class Alphabet:
     @classmethod
     def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "Alphabet":
         """The symbols that occur, in their order, and a pad if the lengths differ."""
-        cut = [symbol.findall(string) for string in strings]
-        found = sorted(set().union(*cut)) if cut else []
+        present: set[str] = set()
+        lengths: set[int] = set()
+        for string in strings:
+            cut = symbol.findall(string)
+            present.update(cut)
+            lengths.add(len(cut))
+        found = sorted(present)
         if len(found) > MOST:
             raise InputError(f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work")
         pad = None
-        if len({len(each) for each in cut}) > 1:
+        if len(lengths) > 1:
             pad = next((f for f in FILLERS if not any(f in each for each in found)), None)
             if pad is None:
                 text = f"alphabet: the text holds all of {FILLERS}; none is left for a pad"

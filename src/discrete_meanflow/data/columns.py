@@ -1,5 +1,6 @@
 import importlib
 import importlib.util
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.bins import Bins
-from discrete_meanflow.data.cells import MADE_FROM, type_told_by
+from discrete_meanflow.data.cells import LARGEST, MADE_FROM, type_told_by
 from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.data.read import DELIMITERS
 from discrete_meanflow.errors import InputError
@@ -80,7 +81,10 @@ class Columns(Codec):
     def values(self) -> list[dict[str, Any]]:
         """What the levels of each column stand for."""
         each = zip(self.types, self.levels, strict=True)
-        return [{level: MADE_FROM[type](level) for level in levels} for type, levels in each]
+        found = [{level: MADE_FROM[sort](level) for level in levels} for sort, levels in each]
+        if any(type(v) is int and abs(v) >= LARGEST for column in found for v in column.values()):
+            raise OverflowError
+        return found
 
     @property
     def length(self) -> int:
@@ -143,12 +147,14 @@ class Columns(Codec):
 
     def _same(self, place: int, level: str) -> str:
         """The level that stands for the same value, or for the bin that it is in: 1 is 1.0."""
+        tops = self.bins[place] if self.bins else ()
+        if not tops and self.types[place] not in ("int", "float"):
+            return level
         try:
-            value = float(level) if self.types[place] in ("int", "float") else level
+            value = float(level)
         except ValueError:
             return level
-        if self.bins and self.bins[place] and isinstance(value, float):
-            tops = self.bins[place]
+        if tops and not math.isnan(value):
             return next((name for top, name in tops if value <= top), tops[-1][1])
         return next((name for name, each in self.values[place].items() if each == value), level)
 
@@ -161,16 +167,19 @@ class Columns(Codec):
 
     def describe(self) -> Json:
         levels = [list(each) for each in self.levels]
-        return {
+        words: Json = {
             "columns": list(self.names),
             "levels": levels,
             "label": self.label,
             "delimiter": self.delimiter,
             "heading": self.heading,
-            "types": list(self.types),
-            "bins": [list(map(list, each)) for each in self.bins],
-            "frame": self.frame,
         }
+        # Runs of earlier versions say nothing of what follows, and go on as they are.
+        if self.types != tuple(map(type_told_by, self.levels)):
+            words["types"] = list(self.types)
+        if any(self.bins):
+            words["bins"] = [list(map(list, each)) for each in self.bins]
+        return words if self.frame is None else words | {"frame": self.frame}
 
     @classmethod
     def made_from(cls, words: Json) -> "Columns":

@@ -222,7 +222,15 @@ class Table(Kind):
             suffixes = [] if path is None else path.suffixes
             told = {".tsv": "\t", ".csv": codec.delimiter.replace("\t", ",")}
             delimiter = next((told[s] for s in suffixes if s in told), codec.delimiter)
-            table = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+            # A cell with half of a line's end in it must be quoted, which csv does not know.
+            cells = {codec.names, *codec.levels} if codec.heading else set(codec.levels)
+            odd = any("\r" in cell for some in cells for cell in some)
+            table = csv.writer(
+                out,
+                delimiter=delimiter,
+                lineterminator="\n",
+                quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL,
+            )
             if codec.heading:
                 table.writerow(codec.names)
             yield table.writerows

@@ -75,6 +75,10 @@ class OneStepModel:
                    "held_out": held_out, "bins": bins, "batch": batch}  # fmt: skip
         whole = {"iterations", "seed", "held_out", "bins", "batch"}
         check_numbers("fit", numbers, whole)
+        iterations, held_out, batch = (
+            None if n is None else int(n) for n in (iterations, held_out, batch)
+        )
+        seed = int(seed)
         known, dataset = dataset_of(records, None if kind is None else find_kind(kind), bins)
         if isinstance(labels, str) and isinstance(dataset.codec, Columns):
             dataset = replace(dataset, codec=replace(dataset.codec, label=labels))

@@ -182,7 +182,9 @@ def dataset_of(
     """
     if isinstance(records, str | bytes | Path):
         raise InputError("data: give records, not a file name; a file is for dmf train FILE")
-    if strings is None and getattr(records, "columns", None) is not None:
+    if getattr(records, "columns", None) is not None:
+        if strings is not None:
+            raise InputError("data: a kind is for a list of strings; give one column of the frame")
         return _frame(records, bins)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; give a frame, or a list of rows")

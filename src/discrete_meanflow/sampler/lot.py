@@ -3,7 +3,7 @@ from torch import nn
 from discrete_meanflow.network import FlatMLP
 
 LARGEST = 10_000  # sequences carried at once
-NUMBERS = 2**28  # that the largest tensor on the way may hold
+CPU_NUMBERS, NUMBERS = 2**25, 2**28  # that the largest tensor on the way may hold
 HEADS = 16  # of attention, or so
 
 
@@ -14,4 +14,5 @@ def lot_size(length: int, states: int, network: nn.Module) -> int:
     """
     flat = any(isinstance(part, FlatMLP) for part in network.modules())
     widest = states if flat else max(states, HEADS * length)
-    return max(1, min(LARGEST, NUMBERS // (length * widest)))
+    on_cpu = all(p.device.type == "cpu" for p in network.parameters())
+    return max(1, min(LARGEST, (CPU_NUMBERS if on_cpu else NUMBERS) // (length * widest)))
