@@ -19,13 +19,10 @@ def guarded(action: Callable[[], object]) -> int:
     except InputError as error:
         print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT
-    except Interrupted as stopped:
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        how = "; all is saved" if isinstance(stopped, Interrupted) else " at once"
         on = str(stopped) or "run the same command again"
-        print(f"dmf: stopped; all is saved. To go on: {on}.", file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt as stopped:
-        on = str(stopped) or "run the same command again"
-        print(f"dmf: stopped at once. To go on: {on}.", file=sys.stderr)
+        print(f"dmf: stopped{how}. To go on: {on}.", file=sys.stderr)
         return STOPPED
     except Exception:
         log = _write_log(traceback.format_exc())

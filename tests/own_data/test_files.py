@@ -131,6 +131,9 @@ def test_parquet_keeps_its_types(tmp_path):
                 {"types": ["str", "float", "pickle"]}):  # fmt: skip
         with pytest.raises(InputError, match=r"^table: "):
             Columns.made_from(codec.describe() | lie)
+    large = {"columns": ["n"], "levels": [["1", str(2**63)]], "label": None, "types": ["int"]}
+    with pytest.raises(InputError, match="do not have the types"):
+        Columns.made_from(large)
 
 
 def test_columns_and_levels_may_have_any_letters():

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy
 import torch
 
+from discrete_meanflow.data.tokens import stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -14,9 +15,9 @@ LETTER = re.compile(".", re.DOTALL)
 FILLERS = "_~^|\u2423"  # what may stand for "nothing more", the first that no text holds
 
 
-def small(symbols: int) -> type[numpy.integer]:
-    """The numbers that tokens of so many symbols are kept in."""
-    return numpy.uint8 if symbols <= 256 else numpy.int32
+def small(symbols: int) -> numpy.dtype:
+    """What tokens of so many symbols are kept in, in NumPy's words."""
+    return torch.empty(0, dtype=stored(symbols)).numpy().dtype
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,17 @@ class Alphabet:
         """The symbols of a string."""
         return list(string) if isinstance(self.symbols, str) else self._symbol.findall(string)
 
+    def count(self, string: str) -> int:
+        """How many symbols a string has."""
+        return len(string if isinstance(self.symbols, str) else self.cut(string))
+
     def encode(self, strings: Sequence[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
         return self.packed(strings, length).long()
 
     def packed(self, strings: Sequence[str], length: int | None = None) -> State:
         """The tokens in as few bytes as their numbers need: there may be many."""
-        length = length or max((len(self.cut(string)) for string in strings), default=0)
+        length = length or max(map(self.count, strings), default=0)
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = numpy.full((len(strings), length), self.pad_number or 0, small(len(number)))
         for i, string in enumerate(strings):

@@ -7,9 +7,17 @@ from typing import Any
 import numpy
 
 LARGEST = 2**63  # that a whole number may be below
+
+
+def _whole(cell: str) -> int:
+    if abs(int(cell)) >= LARGEST:
+        raise OverflowError
+    return int(cell)
+
+
 MADE_FROM: dict[str, Callable[[str], Any]] = {
     "bool": lambda cell: {"True": True, "False": False}[cell],
-    "int": int,
+    "int": _whole,
     "float": float,
     "str": str,
 }

@@ -80,7 +80,10 @@ class Classed(Codec):
 
 
 def classed(dataset: Dataset, classes: Any) -> Dataset:
-    """The records with a class for each: a list, an array or a tensor of them."""
+    """The records with a class for each: a list, an array or a tensor of them, or the name of the
+    column of the table that they stand in."""
+    if isinstance(classes, str) and isinstance(dataset.codec, Columns):
+        return replace(dataset, codec=replace(dataset.codec, label=classes))
     if dataset.records is None:
         raise InputError("classes: windows of one text have none")
     names = [str(each) for each in (classes.tolist() if hasattr(classes, "tolist") else classes)]
@@ -92,9 +95,8 @@ def classed(dataset: Dataset, classes: Any) -> Dataset:
 
 def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
     """``label`` is a column of the table, an array of the .npz, or a file with a class a line."""
-    codec = dataset.codec
-    if isinstance(codec, Columns):
-        return replace(dataset, codec=replace(codec, label=label))
+    if isinstance(dataset.codec, Columns):
+        return classed(dataset, label)
     if path.suffix == ".npz":
         classes = read.array_named(path, label)
         if classes.ndim != 1:

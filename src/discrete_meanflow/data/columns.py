@@ -13,8 +13,8 @@ from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.bins import Bins
-from discrete_meanflow.data.cells import LARGEST, MADE_FROM, type_told_by
-from discrete_meanflow.data.codec import Codec, Json, in_text
+from discrete_meanflow.data.cells import MADE_FROM, type_told_by
+from discrete_meanflow.data.codec import Codec, Json
 from discrete_meanflow.data.read import DELIMITERS
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -81,10 +81,7 @@ class Columns(Codec):
     def values(self) -> list[dict[str, Any]]:
         """What the levels of each column stand for."""
         each = zip(self.types, self.levels, strict=True)
-        found = [{level: MADE_FROM[sort](level) for level in levels} for sort, levels in each]
-        if any(type(v) is int and abs(v) >= LARGEST for column in found for v in column.values()):
-            raise OverflowError
-        return found
+        return [{level: MADE_FROM[sort](level) for level in levels} for sort, levels in each]
 
     @property
     def length(self) -> int:
@@ -197,9 +194,9 @@ class Columns(Codec):
         return cls(names, levels, label, str(delimiter), bool(heading), types, bins, frame)
 
 
-def _equations(pattern: Any) -> Iterator[tuple[str, str]]:
+def _equations(pattern: str) -> Iterator[tuple[str, str]]:
     """``a=b,c=d`` as pairs."""
-    for part in filter(None, _parted(in_text(pattern), ",")):
+    for part in filter(None, _parted(pattern, ",")):
         name, *level = (re.sub(r"\\([\\,=])", r"\1", side) for side in _parted(part, "=", 1))
         yield name, "".join(level)
 

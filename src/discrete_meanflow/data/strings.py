@@ -26,7 +26,7 @@ class Strings(Codec):
     @classmethod
     def of(cls, strings: Sequence[str], symbol: re.Pattern[str] = LETTER) -> "Strings":
         alphabet = Alphabet.of(strings, symbol)
-        return cls(alphabet, max((len(alphabet.cut(each)) for each in strings), default=0))
+        return cls(alphabet, max(map(alphabet.count, strings), default=0))
 
     @property
     def vocabulary(self) -> int:

@@ -6,6 +6,12 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 CHECKED = 100_000  # records looked at together
+STORED = (torch.uint8, torch.int32)  # what tokens are kept in, where 256 suffice and where not
+
+
+def stored(symbols: int) -> torch.dtype:
+    """The numbers that tokens of so many symbols are kept in."""
+    return STORED[symbols > 256]
 
 
 class TokenArray(Sequences):

@@ -69,7 +69,7 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     return alphabet, torch.from_numpy(tokens).view(-1, length)
 
 
-def _mapped(count: int, kind: type) -> numpy.memmap:
+def _mapped(count: int, kind: numpy.dtype) -> numpy.memmap:
     """An array in a file that is gone with it. Its room is taken at once: a disk that is full
     later would end the program without a word."""
     lasting = "/var/tmp"  # on a disk, where /tmp may be memory
@@ -78,7 +78,7 @@ def _mapped(count: int, kind: type) -> numpy.memmap:
     try:
         with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens", dir=folder) as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, count * numpy.dtype(kind).itemsize)
+                os.posix_fallocate(file.fileno(), 0, count * kind.itemsize)
             return numpy.memmap(file.name, kind, "r+", shape=(count,))
     except OSError as error:
         raise InputError(f"no room for {count:,} tokens: {error.strerror or error}") from None

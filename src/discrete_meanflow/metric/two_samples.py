@@ -6,6 +6,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from discrete_meanflow.data.tokens import CHECKED, stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric.divergence import frequencies, total_variation
 from discrete_meanflow.types import State
@@ -14,7 +15,6 @@ MOST_PAIRS = 1_000  # pairs of positions that are looked at
 MOST_KNOWN = 2_000_000  # training records among which copies are sought
 MOST_NEIGHBOURS = 20_000  # training records among which a neighbour is sought
 ONE_HOT = 64  # symbols up to which a classifier sees each by itself
-CHECKED = 100_000  # training records looked at together
 COMPARED = 2 * 10**9  # symbols that are compared for that, at most
 
 
@@ -81,7 +81,7 @@ def familiar(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
 
 def copies(x: State, train: State) -> float:
     """The share of x that are training records, to the letter (the first two million)."""
-    small = torch.uint8 if max(int(x.max()), int(train.max())) < 256 else torch.int32
+    small = stored(max(int(x.max()), int(train.max())) + 1)
     sought = [row.tobytes() for row in x.to(small).numpy()]
     wanted, found = set(sought), set()
     for some in train[:MOST_KNOWN].split(CHECKED):

@@ -11,6 +11,7 @@ from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Windows
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.tokens import CHECKED
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.drawn import Asked, Compared, Drawn, draw
@@ -90,7 +91,7 @@ class Judge:
     def _vocabulary(self) -> set[str]:
         """The words of what was trained on, whose windows follow each other."""
         found: set[str] = set()
-        for some in self.train[:MOST_WINDOWS].split(two_samples.CHECKED):
+        for some in self.train[:MOST_WINDOWS].split(CHECKED):
             found.update("".join(self.codec.decode(some)).split())
         return found
 

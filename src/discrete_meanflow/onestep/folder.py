@@ -29,7 +29,7 @@ import discrete_meanflow
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
-from discrete_meanflow.data.tokens import CHECKED
+from discrete_meanflow.data.tokens import CHECKED, STORED, stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replacing, write_whole
 from discrete_meanflow.kernel import Kernel
@@ -41,7 +41,6 @@ FORMAT = "discrete-meanflow run 1"
 TRAIN, HELD_OUT = "train", "held_out"
 BOARD = "tensorboard"
 OWN = (".json", ".jsonl", ".safetensors", ".png")
-STORED = (torch.uint8, torch.int32)  # tokens, where 256 suffice and where not
 
 
 @dataclass(frozen=True)
@@ -144,12 +143,12 @@ def write_json(path: Path, content: Json) -> None:
 def write_tokens(
     path: Path, tokens: dict[str, State], vocabulary: int, words: dict[str, str] | None = None
 ) -> None:
-    small = STORED[vocabulary > 256]
+    small = stored(vocabulary)
     # Not as bytes in memory: tokens may be many, and save_file reads as it writes.
     try:
         with replacing(path) as partial:
-            stored = {name: each.to(small).contiguous() for name, each in tokens.items()}
-            save_file(stored, partial, words)
+            kept = {name: each.to(small).contiguous() for name, each in tokens.items()}
+            save_file(kept, partial, words)
             partial.chmod(_readable())
     except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None

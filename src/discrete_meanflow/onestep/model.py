@@ -4,7 +4,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
-from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
@@ -80,9 +78,7 @@ class OneStepModel:
         )
         seed = int(seed)
         known, dataset = dataset_of(records, None if kind is None else find_kind(kind), bins)
-        if isinstance(labels, str) and isinstance(dataset.codec, Columns):
-            dataset = replace(dataset, codec=replace(dataset.codec, label=labels))
-        elif labels is not None:
+        if labels is not None:
             dataset = classed(dataset, labels)
         where = find_device(device)
         passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None

@@ -10,6 +10,7 @@ from torch import nn
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.tokens import stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Restricted
@@ -294,8 +295,8 @@ def most_couples(codec: Codec, device: str) -> int:
 
 
 def couple_bytes(codec: Codec) -> int:
-    """Of a couple: two for each number of its start, two or five for a symbol at its end."""
-    return codec.length * (2 * codec.vocabulary + (2 if codec.vocabulary <= 256 else 5))
+    """Of a couple: two for each number of its start; for a symbol at its end, and if it is held."""
+    return codec.length * (2 * codec.vocabulary + stored(codec.vocabulary).itemsize + 1)
 
 
 def count(kernel: Kernel) -> int:

@@ -93,7 +93,7 @@ def check_one_length(dataset: Dataset) -> None:
     if not isinstance(codec, Strings) or codec.pad is None:
         return
     strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
-    first, *lengths = (len(codec.alphabet.cut(each)) for each in strings)
+    first, *lengths = map(codec.alphabet.count, strings)
     number, length = next((i, n) for i, n in enumerate(lengths, 2) if n != first)
     raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
 
@@ -148,8 +148,8 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
     if isinstance(codec, Strings):
         known = dataset.records is not None
-        cut = codec.alphabet.cut
-        lengths = sorted(len(cut(r)) for r in dataset.records) if known else [codec.length]
+        count = codec.alphabet.count
+        lengths = sorted(map(count, dataset.records)) if known else [codec.length]
         found = {
             "alphabet": str(codec.alphabet),
             "symbols": codec.vocabulary,

@@ -11,6 +11,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from discrete_meanflow.data.tokens import stored
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.network import SingleTime
@@ -109,11 +110,10 @@ class Coupling:
 
     def _room(self, process: Soft, device: torch.device) -> tuple[Tensor, ...]:
         """For all couples: ``X_r``, symbols, (r, t), which were held."""
-        few = torch.uint8 if process.states <= 256 else torch.int32
         shape = (self.count, process.length)
         return (
             torch.empty(*shape, process.states, dtype=torch.half, device=device),
-            torch.empty(shape, dtype=few, device=device),
+            torch.empty(shape, dtype=stored(process.states), device=device),
             torch.empty(self.count, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
         )
