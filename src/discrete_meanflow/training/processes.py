@@ -1,5 +1,6 @@
 """Several processes that train one kernel, each on its share of every batch."""
 
+import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ class Processes:
         from accelerate import PartialState
 
         state = PartialState(cpu=device == "cpu")
+        # A group that outlives the interpreter aborts the process at its very end.
+        atexit.register(state.destroy_process_group)
         return cls(state.num_processes, state.process_index, str(state.device))
 
     @property
