@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -16,6 +17,7 @@ from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import alone_in
+from discrete_meanflow.onestep import OneStepModel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import train as training
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
@@ -62,11 +64,58 @@ def test_a_run_stays_on_its_kind_of_device(tmp_path):
         train(folder, Processes(), lambda news: None)
 
 
+def same(kernel, parameters):
+    found = dict(kernel.named_parameters())
+    return all(torch.equal(found[name], p) for name, p in parameters.items())
+
+
+def test_a_run_that_was_stopped_can_be_sampled_as_it_is(tmp_path, monkeypatch, capsys):
+    folder, met = prepared(tmp_path / "run"), {}
+
+    def stop(news):
+        met.update({name: p.clone() for name, p in news.kernel().named_parameters()})
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train(folder, Processes(), stop)
+    with pytest.raises(InputError, match="not trained to the end: dmf train --resume"):
+        OneStepModel.load(folder)
+    found = OneStepModel.load(folder, so_far=True)
+    assert same(found.kernel, met)
+    capsys.readouterr()
+    code, out, _ = in_process(
+        monkeypatch, capsys, "sample", folder, "-n", 4, "--seed", 1, "--so-far"
+    )
+    assert (code, out) == (0, "".join(f"{word}\n" for word in found.sample(4, seed=1)))
+
+
+def test_the_last_checkpoint_has_what_a_run_ends_with(tmp_path):
+    folder = prepared(tmp_path / "run")
+    train(folder, Processes(), lambda news: None)
+    trained = dict(OneStepModel.load(folder).kernel.named_parameters())
+    (folder / run.WEIGHTS).unlink()
+    assert same(OneStepModel.load(folder, so_far=True).kernel, trained)
+
+
+def test_a_checkpoint_of_another_network_is_not_sampled(tmp_path):
+    folder = prepared(tmp_path / "run")
+    config = run.read_config(folder)
+    names = [name for name, _ in config.plan.kernel(config.codec).named_parameters()]
+    path = folder / "checkpoint-1.safetensors"
+    save_file({f"average/{name}": torch.zeros(2, 3) for name in names}, path)
+    with pytest.raises(InputError, match="has shape"):
+        OneStepModel.load(folder, so_far=True)
+    save_file({f"average/{name}": torch.zeros(2, 3) for name in names[1:]}, path)
+    with pytest.raises(InputError, match="has not the tensors that it should"):
+        OneStepModel.load(folder, so_far=True)
+
+
 KILLED = """
 import builtins, os, random, shutil, signal, sys, time
 from pathlib import Path
 import discrete_meanflow.training.session as session
-from discrete_meanflow.onestep.train import CHECKPOINTS, train
+from discrete_meanflow.onestep.folder import CHECKPOINTS
+from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes
 from discrete_meanflow.training.checkpoint import iteration_in
 

@@ -189,13 +189,15 @@ class Sample:
     """Only the likeliest symbols that make up this share."""
     out: Path | None = None
     """File to write, of the kind that was read (default: print)."""
+    so_far: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """From a run that is still in training, or was stopped: as of its last checkpoint."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to run."""
 
     def __call__(self) -> None:
         from discrete_meanflow.onestep import OneStepModel
 
-        model = OneStepModel.load(self.run, self.device)
+        model = OneStepModel.load(self.run, self.device, so_far=self.so_far)
         codec, kind = model.config.codec, model.config.kind
         lots = model.tokens(
             self.n, self.steps, seed=self.seed, clamp=self.clamp, label=self.label,

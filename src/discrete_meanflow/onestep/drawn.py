@@ -193,5 +193,5 @@ def _check(bits: dict[str, float], environment: Json) -> None:
 
 
 def _weights(folder: Path) -> str | None:
-    path = folder / "weights.safetensors"
+    path = folder / run.WEIGHTS
     return digest(path) if path.is_file() else None

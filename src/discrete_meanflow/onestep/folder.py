@@ -40,6 +40,8 @@ Json = dict[str, Any]
 FORMAT = "discrete-meanflow run 1"
 TRAIN, HELD_OUT = "train", "held_out"
 BOARD = "tensorboard"
+WEIGHTS = "weights.safetensors"
+CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
 OWN = (".json", ".jsonl", ".safetensors", ".png")
 
 
@@ -121,7 +123,7 @@ def read_config(folder: Path) -> Config:
 def is_trained(folder: Path) -> bool:
     """Whether a run, which must be one, has come to its end."""
     read_config(folder)
-    return (folder / "weights.safetensors").exists()
+    return (folder / WEIGHTS).exists()
 
 
 def read_json(path: Path) -> Json:
@@ -185,17 +187,29 @@ def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
 
 def write_weights(folder: Path, kernel: Kernel) -> None:
     weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
-    write_whole(folder / "weights.safetensors", serialise(weights))
+    write_whole(folder / WEIGHTS, serialise(weights))
 
 
-def read_weights(folder: Path, config: Config) -> Kernel:
-    """The trained kernel; its file must hold exactly the parameters that the plan has."""
-    path = folder / "weights.safetensors"
-    if not path.exists():
-        raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}")
+def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
+    """The trained kernel; its file must hold exactly the parameters that the plan has.
+
+    Where training has not ended, what the newest checkpoint has of it, if that will do.
+    """
     with torch.device("meta"):
         shapes = {n: p.shape for n, p in config.plan.kernel(config.codec).named_parameters()}
-    found = read_tensors(path, set(shapes))
+    path = folder / WEIGHTS
+    if path.exists():
+        found = read_tensors(path, set(shapes))
+    else:
+        begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+        if not (begun and so_far):
+            enough = "; or sample it as it is, --so-far" * bool(begun)
+            raise InputError(
+                f"{folder} is not trained to the end: dmf train --resume {folder}{enough}"
+            )
+        path = begun[-1]
+        kept = read_tensors(path, {f"average/{name}" for name in shapes}, among=True)
+        found = {name: kept[f"average/{name}"].squeeze(0) for name in shapes}  # of one seed
     wrong = [name for name in shapes if found[name].shape != shapes[name]]
     if wrong:
         raise InputError(f"{path}: {wrong[0]} has shape {tuple(found[wrong[0]].shape)}")
@@ -204,14 +218,15 @@ def read_weights(folder: Path, config: Config) -> Kernel:
     return kernel.requires_grad_(False)
 
 
-def read_tensors(path: Path, names: set[str]) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, which must be those with these names."""
+def read_tensors(path: Path, names: set[str], among: bool = False) -> dict[str, Tensor]:
+    """The tensors with these names of a safetensors file, which may be some ``among`` others."""
     try:
         with safe_open(path, framework="pt") as file:
             held = set(file.keys())
-            if held != names:
-                odd = sorted(held ^ names)[0]
-                raise InputError(f"{path}: has not the tensors that it should; {odd!r} for one")
+            if odd := names - held if among else names ^ held:
+                raise InputError(
+                    f"{path}: has not the tensors that it should; {min(odd)!r} for one"
+                )
             return {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise InputError(f"cannot read {path}: {error}") from None

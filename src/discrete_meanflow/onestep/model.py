@@ -112,10 +112,15 @@ class OneStepModel:
         return cls.load(folder, device)
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> "OneStepModel":
-        """The generator of a run folder. Only JSON and safetensors are read."""
+    def load(
+        cls, folder: str | Path, device: str = "auto", *, so_far: bool = False
+    ) -> "OneStepModel":
+        """The generator of a run folder, ``so_far`` also of one whose training has not ended.
+
+        Only JSON and safetensors are read.
+        """
         config = run.read_config(Path(folder))
-        kernel = run.read_weights(Path(folder), config).to(find_device(device))
+        kernel = run.read_weights(Path(folder), config, so_far).to(find_device(device))
         return cls(Path(folder), config, kernel)
 
     def save(self, folder: str | Path) -> None:

@@ -25,7 +25,6 @@ from discrete_meanflow.training import (
     train_session,
 )
 
-CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
 EXPLODED = 3.0  # times the first loss, or that of guessing
 
 
@@ -52,7 +51,7 @@ def train(
     ``on_couples`` hears what share of the couples is made, between the stages.
     """
     config = run.read_config(folder)
-    if (folder / "weights.safetensors").exists():
+    if (folder / run.WEIGHTS).exists():
         return
     codec, plan = config.codec, config.plan
     data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
@@ -64,12 +63,12 @@ def train(
                 remove_leftovers(folder)
         stopped = held.enter_context(stop_signals())
         stages = Stages(folder, config, processes, watch, on_couples, stopped)
-        kernel = stages.train(problem, plan.first, CHECKPOINTS[0], None)
+        kernel = stages.train(problem, plan.first, run.CHECKPOINTS[0], None)
         recipe = plan.coupling.recipe
-        if checkpoint.iteration_in(folder / CHECKPOINTS[1]) < recipe.iterations:
+        if checkpoint.iteration_in(folder / run.CHECKPOINTS[1]) < recipe.iterations:
             problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops, processes)
         # Else the second stage has ended, and its kernel is all that is wanted.
-        kernel = stages.train(problem, recipe, CHECKPOINTS[1], kernel)
+        kernel = stages.train(problem, recipe, run.CHECKPOINTS[1], kernel)
         with processes.first_before_others() as first:
             if first:
                 run.write_weights(folder, kernel)
@@ -90,7 +89,7 @@ class Stages:
         self.folder, self.config, self.processes = folder, config, processes
         self.watch, self.on_couples, self.stopped = watch, on_couples, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
-        before = [checkpoint.iteration_in(folder / name) for name in CHECKPOINTS]
+        before = [checkpoint.iteration_in(folder / name) for name in run.CHECKPOINTS]
         self.log = Log(folder, sum(before)) if processes.first else None
 
     def stops(self, done: float) -> bool:

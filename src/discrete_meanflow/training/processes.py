@@ -29,10 +29,12 @@ class Processes:
         """As a launcher (``accelerate launch``, ``torchrun``) has set them up; else one alone."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=device)
+        # Its functions have the group as a default: imported later, they would keep it for ever.
+        import torch.distributed.nn.functional  # noqa: F401
         from accelerate import PartialState
 
         state = PartialState(cpu=device == "cpu")
-        # A group that outlives the interpreter aborts the process at its very end.
+        # The threads of a group that outlives the interpreter may abort it at its very end.
         atexit.register(state.destroy_process_group)
         return cls(state.num_processes, state.process_index, str(state.device))
 
