@@ -1,6 +1,8 @@
 """Memory of training on a text of 2 GB: the most that the process ever held for itself.
 
-    python bench/large_text.py [--bytes 2e9]
+    python bench/large_text.py [--lines] [--bytes 2e9]
+
+Windows of one text, or records that are its lines, of which each is kept once.
 
 Anonymous resident memory, looked at ten times a second; pages of mapped files are not counted,
 the system takes them back when it needs them.
@@ -20,22 +22,28 @@ from side_by_side import RESULTS, anonymous_mib, record
 WORDS = ["the", "of", "and", "to", "in", "that", "was", "for", "with", "his", "they", "one", "by"]
 
 
-def write_text(path: Path, size: int) -> None:
-    """Random words: a text in which no window is like another."""
+def write_text(path: Path, size: int, lines: bool) -> None:
+    """Random words, eight to a line or all in one: hardly a window or line is like another."""
     g = numpy.random.default_rng(0)
     with open(path, "w") as file:
         while file.tell() < size:
-            file.write(" ".join(numpy.array(WORDS)[g.integers(0, len(WORDS), 1_000_000)]) + "\n\n")
+            some = numpy.array(WORDS)[g.integers(0, len(WORDS), (125_000, 8))]
+            joined = "\n".join(map(" ".join, some)) + "\n"
+            file.write(joined if lines else joined.replace("\n", " ") + "\n\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=float, default=2e9)
+    parser.add_argument("--lines", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
+    name, command = "large-text", "python bench/large_text.py"
+    if given.lines:
+        name, command = "large-lines", f"{command} --lines"
     with tempfile.TemporaryDirectory() as folder:
         text, run = Path(folder) / "text.txt", Path(folder) / "run"
-        write_text(text, int(given.bytes))
+        write_text(text, int(given.bytes), given.lines)
         words = [sys.executable, "-m", "discrete_meanflow", "train", str(text), "--out", str(run),
                  "--iterations", "200", "--device", "cpu"]  # fmt: skip
         started, peak = time.monotonic(), 0.0
@@ -50,7 +58,7 @@ def main() -> None:
             "largest anonymous memory, MiB": peak,
             "seconds": time.monotonic() - started,
         }
-    record("large-text", "cpu", "python bench/large_text.py", numbers, given.out)
+    record(name, "cpu", command, numbers, given.out)
 
 
 if __name__ == "__main__":

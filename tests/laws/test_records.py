@@ -2,6 +2,8 @@
 
 import contextlib
 import gzip
+import importlib
+import io
 import json
 from pathlib import Path
 
@@ -10,11 +12,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discrete_meanflow.data import Alphabet, distinct, read, split
+from discrete_meanflow.data import Alphabet, content, distinct, read, split
+from discrete_meanflow.data import lines as line_files
 from discrete_meanflow.data.chemistry import SYMBOL
+from discrete_meanflow.data.kind import Smiles
+from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 
+parts = importlib.import_module("discrete_meanflow.data.split")  # the name is a function's, too
 words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(
     lambda strings: len(set().union(*strings)) >= 2
 )
@@ -80,6 +86,64 @@ def test_a_split_has_no_double_and_loses_nothing(values, seed):
     train, held_out = (part[:, 0].tolist() for part in split(tokens, 1, seed))
     assert len(held_out) == 1
     assert sorted([*train, *held_out]) == kinds
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
+def test_rows_that_are_sorted_in_parts_are_as_distinct(rows):
+    tokens = torch.tensor(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "SORTED", 8)
+        found = distinct(tokens)
+    assert [tuple(row) for row in found.tolist()] == list(dict.fromkeys(rows))
+
+
+lines = st.text(st.sampled_from("ab\r\né€ "), max_size=40)
+
+
+@given(lines, st.integers(1, 9))
+def test_lines_are_those_of_python_however_they_are_read(tmp_path_factory, text, piece):
+    path = tmp_path_factory.mktemp("lines") / "file"
+    path.write_bytes(text.encode())
+    wanted = [line for line in io.StringIO(text, newline=None).read().split("\n") if line]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content, "PIECE", piece)
+        found = LineFile(path)
+        if not wanted:
+            with pytest.raises(InputError, match="is empty"):
+                list(found)
+            return
+        assert len(found) == len(wanted)
+        assert list(found) == list(found) == wanted
+        assert wanted[0] in found
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n")
+    found = LineFile(path)
+    assert len(found) == 2
+    path.write_text("one\ntwo\nthree\n")
+    assert list(found) == ["one", "two"]
+    path.write_text("one\n")
+    with pytest.raises(InputError, match="changed while it was read"):
+        Alphabet("enotw").encode(found, 3)
+
+
+def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 20)
+    path = tmp_path / "a.txt"
+    path.write_text("a" * 30)
+    with pytest.raises(InputError, match="a line of over 20 letters"):
+        list(LineFile(path))
+
+
+def test_a_heading_is_no_record(tmp_path):
+    path = tmp_path / "a.smi"
+    path.write_text("SMILES name\n\nCCO ethanol\nsmiles 2\n")
+    assert list(Smiles().read(path).records) == ["CCO", "smiles"]
+    path.write_text("smiles\n")
+    with pytest.raises(InputError, match="is empty"):
+        Smiles().read(path)
 
 
 def test_files_are_read_gzipped_or_not(tmp_path):

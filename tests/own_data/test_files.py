@@ -15,7 +15,7 @@ import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import TokenArray, windows
+from discrete_meanflow.data import TokenArray, content, room, windows
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.cells import type_of, type_told_by
@@ -146,7 +146,7 @@ def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
     """Letters of two bytes on the edge of a piece, and the end that fills no window."""
     text = "größe und maß, " * 300
     (tmp_path / "a.txt").write_text(text)
-    monkeypatch.setattr(windows, "PIECE", 7)
+    monkeypatch.setattr(content, "PIECE", 7)
     alphabet, tokens = windows.windows(tmp_path / "a.txt", 16)
     assert "".join(alphabet.decode(tokens)) == text[: len(text) // 16 * 16]
     (tmp_path / "b.txt").write_bytes(b"all is well here\n" * 9 + b"\xff")
@@ -162,43 +162,46 @@ def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     (tmp_path / "a.txt").write_text("a text of some length " * 9)
+    monkeypatch.setattr(room, "FEW", 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(InputError, match=r"no room for .* tokens: No space left"):
+    with pytest.raises(InputError, match=r"no room for .* bytes: No space left"):
         windows.windows(tmp_path / "a.txt", 9)
 
 
 MEMORY = """
 import sys
 from pathlib import Path
-from discrete_meanflow.data.kind import Windows
-from discrete_meanflow.data import TokenArray
-from discrete_meanflow.onestep import folder
-from side_by_side import anonymous_mib, watched
 import torch
+from discrete_meanflow.data import TokenArray, room
+from discrete_meanflow.data.kind import find_kind
+from discrete_meanflow.onestep import folder
+from discrete_meanflow.onestep.prepare import prepare
+from side_by_side import anonymous_mib, watched
 
+room.FEW = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22  # few are many here
+text, run, kind = Path(sys.argv[1]), Path(sys.argv[2]), find_kind(sys.argv[3])
 before = anonymous_mib()
 with watched() as peak:
-    dataset = Windows(64).read(Path(sys.argv[1]))
-    stored = {"tokens": dataset.encoded()}
-    folder.write_tokens(Path(sys.argv[2]), stored, dataset.codec.vocabulary)
-    tokens = folder.read_tokens(Path(sys.argv[2]).parent, "train", dataset.codec)
-    data = TokenArray(tokens, dataset.codec.vocabulary)
+    prepare(run, kind, kind.read(text), "cpu", iterations=2, size=1e4)
+    codec = folder.read_config(run).codec
+    data = TokenArray(folder.read_tokens(run, "train", codec), codec.vocabulary)
     data.sample((100, 256), torch.Generator().manual_seed(0))
 print(peak[0] - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_text_need_not_fit_into_memory(tmp_path, monkeypatch):
-    """Of a text of 200 MB, less than half is ever held."""
+@pytest.mark.parametrize(("kind", "size", "most"), [("windows", 200, 100), ("lines", 80, 70)])
+def test_a_file_need_not_fit_into_memory(kind, size, most, tmp_path, monkeypatch):
+    """Of so many MB only some are ever held, though no line is like another."""
     monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
-    line = b"the quick brown fox jumps over the lazy dog and away\n"
-    (tmp_path / "a.txt").write_bytes(line * (200 * 2**20 // len(line)))
-    words = [sys.executable, "-c", MEMORY, str(tmp_path / "a.txt"),
-             str(tmp_path / "train.safetensors")]  # fmt: skip
+    path, line = tmp_path / "a.txt", "CCNCCOCCFCCNCCO{:08d}CCNCCFCCOCCNCC\n"
+    with open(path, "w") as file:
+        file.writelines(line.format(i) for i in range(size * 2**20 // len(line.format(0))))
+    words = [sys.executable, "-c", MEMORY, str(path), str(tmp_path / "run"), kind]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert 0 < float(done.stdout) < 100
+    assert 0 < float(done.stdout) < most
 
 
 def test_numbers_are_binned_on_request(tmp_path):

@@ -1,12 +1,15 @@
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
 import torch
 
-from discrete_meanflow.data.tokens import stored
+from discrete_meanflow.data.room import room
+from discrete_meanflow.data.tokens import lot, stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -50,12 +53,19 @@ class Alphabet:
     @classmethod
     def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "Alphabet":
         """The symbols that occur, in their order, and a pad if the lengths differ."""
+        return cls.surveyed(strings, symbol)[0]
+
+    @classmethod
+    def surveyed(
+        cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER
+    ) -> tuple["Alphabet", Counter[int]]:
+        """The alphabet, and how many strings have each length, from one pass."""
         present: set[str] = set()
-        lengths: set[int] = set()
+        lengths: Counter[int] = Counter()
         for string in strings:
-            cut = symbol.findall(string)
+            cut = string if symbol is LETTER else symbol.findall(string)
             present.update(cut)
-            lengths.add(len(cut))
+            lengths[len(cut)] += 1
         found = sorted(present)
         if len(found) > MOST:
             raise InputError(f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work")
@@ -66,7 +76,8 @@ class Alphabet:
                 text = f"alphabet: the text holds all of {FILLERS}; none is left for a pad"
                 raise InputError(text)
             found.append(pad)
-        return cls("".join(found) if max(map(len, found), default=1) == 1 else tuple(found), pad)
+        letters = max(map(len, found), default=1) == 1
+        return cls("".join(found) if letters else tuple(found), pad), lengths
 
     @property
     def pad_number(self) -> int | None:
@@ -86,26 +97,68 @@ class Alphabet:
         """How many symbols a string has."""
         return len(string if isinstance(self.symbols, str) else self.cut(string))
 
-    def encode(self, strings: Sequence[str], length: int | None = None) -> State:
+    @cached_property
+    def _of_point(self) -> numpy.ndarray:
+        """The number of each letter by its Unicode point; -1 where it is no symbol, and behind."""
+        points = [ord(letter) for letter in self.symbols]
+        numbers = numpy.full(max(points) + 2, -1, numpy.int32)
+        numbers[points] = numpy.arange(len(points))
+        return numbers
+
+    def numbers(self, text: str) -> numpy.ndarray:
+        """The number of each letter of a text, where symbols are letters; -1 for unknown ones."""
+        points = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
+        return self._of_point[points.clip(max=len(self._of_point) - 1)]
+
+    def _in_a_row(self, strings: Sequence[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """The numbers of all symbols, string by string, and how many each string has."""
+        cuts: Sequence[Sequence[str]] = strings
+        if isinstance(self.symbols, str):
+            numbers = self.numbers("".join(strings))
+        else:
+            number = {symbol: i for i, symbol in enumerate(self.symbols)}
+            cuts = [self.cut(string) for string in strings]
+            numbers = numpy.array([number.get(s, -1) for cut in cuts for s in cut], numpy.int32)
+        return numbers, numpy.fromiter(map(len, cuts), numpy.int64, len(cuts))
+
+    def encode(self, strings: Collection[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
         return self.packed(strings, length).long()
 
-    def packed(self, strings: Sequence[str], length: int | None = None) -> State:
+    def packed(self, strings: Collection[str], length: int | None = None) -> State:
         """The tokens in as few bytes as their numbers need: there may be many."""
         length = length or max(map(self.count, strings), default=0)
-        number = {symbol: i for i, symbol in enumerate(self.symbols)}
-        rows = numpy.full((len(strings), length), self.pad_number or 0, small(len(number)))
-        for i, string in enumerate(strings):
-            symbols = self.cut(string)
-            if len(symbols) > length or (self.pad is None and len(symbols) < length):
-                raise InputError(f"record {i + 1} has {len(symbols)} symbols, others {length}")
-            try:
-                rows[i, : len(symbols)] = [number[symbol] for symbol in symbols]
-            except KeyError as unknown:
-                raise InputError(f"record {i + 1} holds {unknown}, which is not known") from None
+        rows = room((len(strings), length), small(len(self.symbols)))
+        done = 0
+        for some in _lots(strings, lot(max(1, length))):
+            rows[done : done + len(some)] = self._rows(some, length, done)
+            done += len(some)
         return torch.from_numpy(rows)
+
+    def _rows(self, strings: Sequence[str], length: int, before: int) -> numpy.ndarray:
+        """The tokens of some strings, ``before`` which there were so many."""
+        numbers, lengths = self._in_a_row(strings)
+        wrong = lengths > length if self.pad is not None else lengths != length
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise InputError(f"record {before + i + 1} has {lengths[i]} symbols, others {length}")
+        if (numbers < 0).any():
+            place, ends = int((numbers < 0).argmax()), lengths.cumsum()
+            i = int(numpy.searchsorted(ends, place, "right"))
+            unknown = self.cut(strings[i])[place - int(ends[i])]  # counted from its end
+            raise InputError(f"record {before + i + 1} holds {unknown!r}, which is not known")
+        rows = numpy.full((len(strings), length), self.pad_number or 0, small(len(self.symbols)))
+        rows[numpy.arange(length) < lengths[:, None]] = numbers
+        return rows
 
     def decode(self, tokens: State) -> list[str]:
         """Strings without the pad at their end. A pad before the end stays to be seen."""
         strings = ("".join(self.symbols[i] for i in row) for row in tokens.tolist())
         return [s.rstrip(self.pad) if self.pad else s for s in strings]
+
+
+def _lots(strings: Iterable[str], count: int) -> Iterator[list[str]]:
+    """So many at a time."""
+    rest = iter(strings)
+    while some := list(itertools.islice(rest, count)):
+        yield some

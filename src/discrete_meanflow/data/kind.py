@@ -9,7 +9,7 @@ import string
 import sys
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.chemistry import SYMBOL, molecule, rdkit
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
+from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.data.windows import windows
@@ -63,7 +64,7 @@ class Kind(ABC):
     @abstractmethod
     def read(self, path: Path) -> Dataset: ...
 
-    def of(self, strings: Sequence[str]) -> Dataset:
+    def of(self, strings: Collection[str]) -> Dataset:
         """Of records that are at hand, where they are strings."""
         raise InputError(f"data: strings are no {self.name}; they can be lines, smiles or fasta")
 
@@ -87,9 +88,9 @@ class Lines(Kind):
     codec: ClassVar[type[Codec]] = Strings
 
     def read(self, path: Path) -> Dataset:
-        return self.of(read.lines(path))
+        return self.of(LineFile(path))
 
-    def of(self, strings: Sequence[str]) -> Dataset:
+    def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, Strings.of(strings))
 
     @contextmanager
@@ -107,7 +108,7 @@ class Tokenised(Lines):
     def __init__(self, tokenizer: Path | None = None) -> None:
         self.tokenizer = tokenizer
 
-    def of(self, strings: Sequence[str]) -> Dataset:
+    def of(self, strings: Collection[str]) -> Dataset:
         if self.tokenizer is None:
             raise InputError("tokenised text needs --tokenizer FILE.json")
         return Dataset(strings, Pieces.of(strings, self.tokenizer))
@@ -123,13 +124,9 @@ class Smiles(Lines):
     suffixes = (".smi", ".smiles")
 
     def read(self, path: Path) -> Dataset:
-        words = [line.split()[0] for line in read.lines(path) if line.strip()]
-        records = words[1:] if words[:1] and words[0].lower() == "smiles" else words
-        if not records:
-            raise InputError(f"{path} holds no molecule")
-        return self.of(records)
+        return self.of(LineFile(path, lambda line: "".join(line.split()[:1]), "smiles"))
 
-    def of(self, strings: Sequence[str]) -> Dataset:
+    def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, Strings.of(strings, SYMBOL))
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
@@ -169,7 +166,7 @@ class Fasta(Kind):
     def read(self, path: Path) -> Dataset:
         return self.of(read.fasta(path))
 
-    def of(self, strings: Sequence[str]) -> Dataset:
+    def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, Strings.of(strings))
 
     @contextmanager

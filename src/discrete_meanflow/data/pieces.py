@@ -1,6 +1,6 @@
 """Strings in the pieces of a tokenizer, in the place of characters."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data import read
 from discrete_meanflow.data.alphabet import small
 from discrete_meanflow.data.codec import Codec, Json, in_text
+from discrete_meanflow.data.content import text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -27,8 +27,8 @@ class Pieces(Codec):
     size: int
 
     @classmethod
-    def of(cls, strings: Sequence[str], path: Path) -> "Pieces":
-        pieces = cls(read.text(path), 1)
+    def of(cls, strings: Collection[str], path: Path) -> "Pieces":
+        pieces = cls(text(path), 1)
         longest = max(len(each.ids) for each in pieces.reader.encode_batch(list(strings)))
         if longest < 1:
             raise InputError(f"{path}: this tokenizer makes nothing of the data")
@@ -60,7 +60,7 @@ class Pieces(Codec):
     def length(self) -> int:
         return self.size
 
-    def encode(self, records: Sequence[str]) -> State:
+    def encode(self, records: Collection[str]) -> State:
         rows = [each.ids for each in self.reader.encode_batch(list(records))]
         for i, row in enumerate(rows, 1):
             if len(row) > self.size:

@@ -1,21 +1,20 @@
 """Records from files, gzipped or not; what is wrong is told with file and line."""
 
 import csv
-import gzip
 import io
 import struct
 import tokenize
 import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 import torch
 
 from discrete_meanflow.data.cells import is_missing, type_of
+from discrete_meanflow.data.content import text, unpacked
+from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -28,36 +27,9 @@ DAMAGED = (
 DELIMITERS = (";", "\t", ",")
 
 
-@contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, gzipped or not: its name tells, or its first bytes."""
-    try:
-        with open(path, "rb") as plain:
-            packed = path.suffix == ".gz" or plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            yield gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[misc]
-    except (OSError, EOFError, zlib.error) as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"cannot read {path}: {what}") from None
-
-
-def text(path: Path) -> str:
-    """A whole file as UTF-8."""
-    with unpacked(path) as file:
-        content = file.read()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text") from None
-
-
 def lines(path: Path) -> list[str]:
     """One record a line; empty lines are none."""
-    found = [line for line in text(path).replace("\r\n", "\n").split("\n") if line]
-    if not found:
-        raise InputError(f"{path} is empty")
-    return found
+    return list(LineFile(path))
 
 
 def fasta(path: Path) -> list[str]:

@@ -1,6 +1,6 @@
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,9 @@ class Strings(Codec):
             raise InputError(f"strings need 1 to {LONGEST:,} positions, got {self.size}")
 
     @classmethod
-    def of(cls, strings: Sequence[str], symbol: re.Pattern[str] = LETTER) -> "Strings":
-        alphabet = Alphabet.of(strings, symbol)
-        return cls(alphabet, max(map(alphabet.count, strings), default=0))
+    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "Strings":
+        alphabet, lengths = Alphabet.surveyed(strings, symbol)
+        return cls(alphabet, max(lengths, default=0))
 
     @property
     def vocabulary(self) -> int:
@@ -41,7 +41,7 @@ class Strings(Codec):
         """The symbol behind the end, where there is one."""
         return self.alphabet.pad_number
 
-    def encode(self, records: Sequence[str]) -> State:
+    def encode(self, records: Collection[str]) -> State:
         return self.alphabet.packed(records, self.size)
 
     def decode(self, tokens: State) -> list[str]:

@@ -9,6 +9,11 @@ CHECKED = 100_000  # records looked at together
 STORED = (torch.uint8, torch.int32)  # what tokens are kept in, where 256 suffice and where not
 
 
+def lot(length: int) -> int:
+    """How many records of so many positions are worked on together."""
+    return max(1, min(CHECKED, (1 << 20) // length))
+
+
 def stored(symbols: int) -> torch.dtype:
     """The numbers that tokens of so many symbols are kept in."""
     return STORED[symbols > 256]

@@ -1,6 +1,8 @@
 """From records to a run folder: what was understood, the split, the plan."""
 
 import bisect
+import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data import TokenArray, distinct, split
+from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.cells import is_missing, type_of
@@ -18,6 +20,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.split import check_held_out, first_occurrences, picked, shuffled
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
@@ -93,7 +96,8 @@ def check_one_length(dataset: Dataset) -> None:
     if not isinstance(codec, Strings) or codec.pad is None:
         return
     strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
-    first, *lengths = map(codec.alphabet.count, strings)
+    lengths = map(codec.alphabet.count, strings)
+    first = next(lengths)
     number, length = next((i, n) for i, n in enumerate(lengths, 2) if n != first)
     raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
 
@@ -107,24 +111,24 @@ def cut(
     ``length`` positions tell. Rows of a table and arrays are draws from a law in which some are
     likelier; their ``repeats`` stay, and what is held out is a draw from the same law.
     """
-    once = distinct(tokens)
+    once = first_occurrences(tokens)
     if len(once) < 2:
         raise InputError("the data has one distinct record; a generator needs more")
     doubles = len(tokens) - len(once)
     note = {"distinct": len(once), "duplicates kept" if repeats else "duplicates removed": doubles}
-    if repeats:
-        groups = torch.arange(len(tokens))
-    else:
-        tokens, groups = once, torch.arange(len(once))
-        if length is not None and length < tokens.shape[1]:
-            _, found = numpy.unique(tokens[:, :length].numpy(), axis=0, return_inverse=True)
-            groups = torch.from_numpy(found.reshape(-1))
-    kinds = int(groups.max()) + 1
+    rows, groups = (numpy.arange(len(tokens)) if repeats else once), None
+    if not repeats and length is not None and length < tokens.shape[1]:
+        bare = tokens.numpy()[once, :length]
+        groups = numpy.unique(bare, axis=0, return_inverse=True)[1].reshape(-1)
+    kinds = len(rows) if groups is None else int(groups.max()) + 1
     held_out = _share(kinds) if held_out is None else held_out
-    apart = torch.isin(groups, split(torch.arange(kinds)[:, None], held_out, seed)[1][:, 0])
+    check_held_out(held_out, kinds)
+    apart = numpy.zeros(kinds, bool)
+    apart[shuffled(kinds, seed)[:held_out]] = True
     # In random order: files are sorted, and halves of what is held out are compared.
-    order = torch.from_numpy(numpy.random.default_rng(seed).permutation(len(tokens)))
-    return tokens[order[~apart[order]]], tokens[order[apart[order]]], note
+    order = shuffled(len(rows), seed)
+    there = apart[order] if groups is None else apart[groups[order]]
+    return picked(tokens, rows[order[~there]]), picked(tokens, rows[order[there]]), note
 
 
 def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
@@ -149,17 +153,18 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     if isinstance(codec, Strings):
         known = dataset.records is not None
         count = codec.alphabet.count
-        lengths = sorted(map(count, dataset.records)) if known else [codec.length]
+        lengths = Counter(map(count, dataset.records) if known else [codec.length])
+        shortest, middle, longest = min(lengths), _median(lengths), max(lengths)
         found = {
             "alphabet": str(codec.alphabet),
             "symbols": codec.vocabulary,
             "pad": codec.alphabet.pad,
-            "lengths": [lengths[0], lengths[len(lengths) // 2], lengths[-1]],
+            "lengths": [shortest, middle, longest],
         }
-        longer = len(lengths) - bisect.bisect(lengths, lengths[-1] // 2)
-        if longer <= FEW * len(lengths):
+        longer = sum(many for length, many in lengths.items() if length > longest // 2)
+        if longer <= FEW * lengths.total():
             found["note"] = (
-                f"{longer} records are more than half as long as the longest, {lengths[-1]}, to "
+                f"{longer} records are more than half as long as the longest, {longest}, to "
                 "which all are filled up; training is quicker without them"
             )
         return found
@@ -170,6 +175,12 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return {"symbols": codec.vocabulary, "tokens at most": codec.length}
     assert isinstance(codec, Arrays)
     return {"shape": list(codec.shape), "symbols": codec.symbols}
+
+
+def _median(counts: Counter[int]) -> int:
+    ordered = sorted(counts)
+    below = list(itertools.accumulate(counts[each] for each in ordered))
+    return ordered[bisect.bisect(below, counts.total() // 2)]
 
 
 def dataset_of(

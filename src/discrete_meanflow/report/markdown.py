@@ -97,10 +97,12 @@ def speed_table(bench: Path) -> str:
             f"| training steps a second, two processes against one, a batch of {run['batch']} "
             f"| {run['device']} | {run['two processes over one']:.2f}x | `{run['command']}` |"
         )
-    if (bench / "large-text.json").exists():
-        run = read("large-text")
+    for name, what in (("large-text", "a text"), ("large-lines", "lines")):
+        if not (bench / f"{name}.json").exists():
+            continue
+        run = read(name)
         lines.append(
-            f"| memory of training on a text of {run['text, MB']:,.0f} MB (anonymous) "
+            f"| memory of training on {what} of {run['text, MB']:,.0f} MB (anonymous) "
             f"| {run['device']} | {run['largest anonymous memory, MiB']:,.0f} MiB "
             f"| `{run['command']}` |"
         )
