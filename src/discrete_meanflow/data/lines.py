@@ -29,7 +29,7 @@ class LineFile(Collection[str]):
         if first is not None and first.lower() == self.heading:
             first = next(records, None)
         if first is None:
-            raise InputError(f"{self.path} is empty")
+            raise InputError(f"{self.path} is empty: it holds no record")
         count = 0
         every = itertools.chain([first], records)
         for count, each in enumerate(itertools.islice(every, self.count), 1):  # noqa: B007
