@@ -23,7 +23,7 @@ from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.chemistry import SYMBOL, molecule, rdkit
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
-from discrete_meanflow.data.lines import LineFile
+from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.data.windows import windows
@@ -124,7 +124,7 @@ class Smiles(Lines):
     suffixes = (".smi", ".smiles")
 
     def read(self, path: Path) -> Dataset:
-        return self.of(LineFile(path, lambda line: "".join(line.split()[:1]), "smiles"))
+        return self.of(SmilesFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, Strings.of(strings, SYMBOL))
@@ -164,7 +164,7 @@ class Fasta(Kind):
     codec = Strings
 
     def read(self, path: Path) -> Dataset:
-        return self.of(read.fasta(path))
+        return self.of(FastaFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, Strings.of(strings))

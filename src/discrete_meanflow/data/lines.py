@@ -1,7 +1,8 @@
-"""Records that are the lines of a file, read anew at every pass: they need not fit into memory."""
+"""Records in a file of text, read anew at every pass: they need not fit into memory."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from discrete_meanflow.data.content import pieces
@@ -10,42 +11,36 @@ from discrete_meanflow.errors import InputError
 LONGEST_LINE = 10_000_000  # letters; more are no line
 
 
-class LineFile(Collection[str]):
-    """What ``record`` makes of each line; where that is nothing, the line is none.
+def lines(path: Path) -> Iterator[str]:
+    """Those of a text, empty ones too."""
+    begun = ""
+    for text in pieces(path):
+        *whole, begun = (begun + text).split("\n")
+        yield from whole
+        if len(begun) > LONGEST_LINE:
+            raise InputError(f"{path}: a line of over {LONGEST_LINE:,} letters")
+    yield begun
 
-    A first record that is ``heading``, in letters large or small, is none, too. Lines that are
-    added to the file after the first pass are not seen.
-    """
 
-    def __init__(
-        self, path: Path, record: Callable[[str], str] = str, heading: str | None = None
-    ) -> None:
-        self.path, self.record, self.heading = path, record, heading
+class RecordFile(Collection[str]):
+    """Strings in a file. What is added to it after the first pass is not seen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.count: int | None = None  # of records, once they have been read
 
+    @abstractmethod
+    def records(self) -> Iterator[str]: ...
+
     def __iter__(self) -> Iterator[str]:
-        records = filter(None, map(self.record, self._lines()))
-        first = next(records, None)
-        if first is not None and first.lower() == self.heading:
-            first = next(records, None)
-        if first is None:
-            raise InputError(f"{self.path} is empty: it holds no record")
         count = 0
-        every = itertools.chain([first], records)
-        for count, each in enumerate(itertools.islice(every, self.count), 1):  # noqa: B007
+        for count, each in enumerate(itertools.islice(self.records(), self.count), 1):  # noqa: B007
             yield each
+        if not count:
+            raise InputError(f"{self.path} is empty: it holds no record")
         if self.count not in (None, count):
             raise InputError(f"{self.path} changed while it was read")
         self.count = count
-
-    def _lines(self) -> Iterator[str]:
-        begun = ""
-        for text in pieces(self.path):
-            *whole, begun = (begun + text).split("\n")
-            yield from whole
-            if len(begun) > LONGEST_LINE:
-                raise InputError(f"{self.path}: a line of over {LONGEST_LINE:,} letters")
-        yield begun
 
     def __len__(self) -> int:
         if self.count is None:
@@ -54,3 +49,39 @@ class LineFile(Collection[str]):
 
     def __contains__(self, record: object) -> bool:
         return any(record == each for each in self)
+
+
+class LineFile(RecordFile):
+    """One record a line; empty lines are none."""
+
+    def records(self) -> Iterator[str]:
+        return filter(None, lines(self.path))
+
+
+class SmilesFile(RecordFile):
+    """The first word of each line, with or without a heading."""
+
+    def records(self) -> Iterator[str]:
+        words = (line.split(maxsplit=1)[0] for line in lines(self.path) if line.strip())
+        first = itertools.islice(words, 1)
+        return itertools.chain((word for word in first if word.lower() != "smiles"), words)
+
+
+class FastaFile(RecordFile):
+    """The sequences behind the ``>`` lines, each joined from its lines."""
+
+    def records(self) -> Iterator[str]:
+        parts: list[str] | None = None
+        for number, line in enumerate(lines(self.path), 1):
+            if line.startswith(">"):
+                if parts is not None:
+                    yield "".join(parts)
+                parts = []
+            elif line.strip():
+                if parts is None:
+                    text = f"{self.path}, line {number}: a sequence before its '>' line"
+                    raise InputError(text)
+                parts.append(line.strip())
+        if parts is None:
+            raise InputError(f"{self.path} has no '>' line: not a FASTA file")
+        yield "".join(parts)

@@ -14,7 +14,7 @@ import torch
 
 from discrete_meanflow.data.cells import is_missing, type_of
 from discrete_meanflow.data.content import text, unpacked
-from discrete_meanflow.data.lines import LineFile
+from discrete_meanflow.data.lines import FastaFile, LineFile
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -33,18 +33,8 @@ def lines(path: Path) -> list[str]:
 
 
 def fasta(path: Path) -> list[str]:
-    """The sequences behind the ``>`` lines, each joined from its lines."""
-    found: list[list[str]] = []
-    for number, line in enumerate(text(path).splitlines(), 1):
-        if line.startswith(">"):
-            found.append([])
-        elif line.strip():
-            if not found:
-                raise InputError(f"{path}, line {number}: a sequence before its '>' line")
-            found[-1].append(line.strip())
-    if not found:
-        raise InputError(f"{path} has no '>' line: not a FASTA file")
-    return ["".join(parts) for parts in found]
+    """Sequences, each behind a ``>`` line."""
+    return list(FastaFile(path))
 
 
 def whole_numbers(path: Path) -> State:
