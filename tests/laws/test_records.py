@@ -88,11 +88,15 @@ def test_a_split_has_no_double_and_loses_nothing(values, seed):
     assert sorted([*train, *held_out]) == kinds
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
-def test_rows_that_are_sorted_in_parts_are_as_distinct(rows):
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40),
+    st.sampled_from([1, 3, 1 << 63]),
+)
+def test_distinct_rows_are_found_in_parts_and_when_sums_are_alike(rows, factor):
     tokens = torch.tensor(rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "SORTED", 8)
+        patch.setattr(parts, "FACTOR", factor)
         found = distinct(tokens)
     assert [tuple(row) for row in found.tolist()] == list(dict.fromkeys(rows))
 

@@ -8,7 +8,8 @@ from discrete_meanflow.data.tokens import lot
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-SORTED = 1 << 26  # tokens that are sorted together
+SORTED = 1 << 25  # tokens whose rows are sorted together
+FACTOR = 1 << 63  # from below which numbers of places come
 
 
 def distinct(tokens: State) -> State:
@@ -35,27 +36,33 @@ def check_held_out(held_out: int, count: int) -> None:
 def first_occurrences(tokens: State) -> numpy.ndarray:
     """The rows that are like none before them.
 
-    Rows are sorted in as many parts as it takes; what tells the part of a row are its symbols, so
-    that rows that are alike meet in one.
+    Rows that are alike have like sums, so sums are sorted in the place of rows, in as many parts
+    as it takes.
     """
-    parts = 1 + tokens.numel() // SORTED
-    part = _parts(tokens, parts)
-    first = numpy.zeros(len(tokens), bool)
+    given, parts = tokens.numpy(), 1 + tokens.numel() // SORTED
+    sums = _sums(given)
+    part = ((sums >> numpy.uint64(40)) % numpy.uint64(parts)).astype(numpy.uint16)
+    first = numpy.zeros(len(given), bool)
     for each in range(parts):
         rows = numpy.flatnonzero(part == each)
-        found = numpy.unique(tokens.numpy()[rows], axis=0, return_index=True)[1]
-        first[rows[found]] = True
+        rows = rows[sums[rows].argsort(kind="stable")]
+        new = numpy.diff(sums[rows], prepend=~sums[rows[:1]]) != 0
+        like = rows[new][new.cumsum() - 1]  # for each row the first that has its sum
+        if (given[rows] == given[like]).all():
+            first[rows[new]] = True
+        else:  # rows that differ, and their sums do not
+            rows.sort()
+            first[rows[numpy.unique(given[rows], axis=0, return_index=True)[1]]] = True
     return _small(numpy.flatnonzero(first))
 
 
-def _parts(tokens: State, parts: int) -> numpy.ndarray:
-    """Which part each row belongs to: a sum of its symbols, each times a number of its place."""
-    odd = numpy.random.default_rng(0).integers(1 << 63, size=tokens.shape[1], dtype=numpy.uint64)
-    found, few = numpy.empty(len(tokens), numpy.uint16), lot(tokens.shape[1])
-    for i in range(0, len(tokens), few):
-        some = tokens[i : i + few].numpy().astype(numpy.uint64) @ odd
-        found[i : i + few] = (some >> numpy.uint64(32)) % numpy.uint64(parts)
-    return found
+def _sums(rows: numpy.ndarray) -> numpy.ndarray:
+    """Of the symbols of each row, each times a number of its place."""
+    places = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
+    sums, few = room((len(rows),), numpy.dtype(numpy.uint64)), lot(rows.shape[1])
+    for i in range(0, len(rows), few):
+        sums[i : i + few] = rows[i : i + few].astype(numpy.uint64) @ places
+    return sums
 
 
 def shuffled(count: int, seed: int) -> numpy.ndarray:
