@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -85,7 +86,9 @@ ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processe
 
 def launched(words, launcher=TORCHRUN):
     """The words as a program of two processes."""
-    return subprocess.run([sys.executable, *launcher, *words], capture_output=True, text=True)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # of the threads that are looked for
+    line = [sys.executable, *launcher, *words]
+    return subprocess.run(line, capture_output=True, text=True, env=alone)
 
 
 @pytest.mark.parametrize(

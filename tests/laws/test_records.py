@@ -5,8 +5,10 @@ import gzip
 import importlib
 import io
 import json
+import re
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from discrete_meanflow.data import Alphabet, content, distinct, read, split
 from discrete_meanflow.data import lines as line_files
+from discrete_meanflow.data import tokens as token_files
 from discrete_meanflow.data.chemistry import SYMBOL
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.lines import LineFile
@@ -101,6 +104,32 @@ def test_distinct_rows_are_found_in_parts_and_when_sums_are_alike(rows, factor):
     assert [tuple(row) for row in found.tolist()] == list(dict.fromkeys(rows))
 
 
+@given(
+    st.lists(st.text(st.sampled_from("abc€"), max_size=4), min_size=4, max_size=30).filter(
+        lambda strings: len({len(s) for s in strings}) > 1 and len(set(strings)) > 2
+    ),
+    st.sampled_from([SYMBOL, re.compile("ab|.")]),
+    st.integers(1, 4),
+)
+def test_what_is_done_in_lots_is_as_if_at_once(strings, symbol, few):
+    alphabet = Alphabet.of(strings, symbol)
+    tokens = alphabet.encode(strings)
+    once = list(dict.fromkeys(strings))
+    order = numpy.random.default_rng(3).permutation(len(once))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_files, "CHECKED", few)
+        patch.setattr(parts, "SORTED", 20)
+        assert alphabet.decode(alphabet.encode(strings)) == strings
+        assert alphabet.decode(distinct(tokens)) == once
+        train, apart = split(tokens, 2, seed=3)
+        with pytest.raises(InputError, match=f"record {len(strings) + 1} holds '#'"):
+            alphabet.encode([*strings, "a#"])
+        with pytest.raises(InputError, match=f"record {len(strings) + 1} has 9 symbols"):
+            alphabet.encode([*strings, "c" * 9], tokens.shape[1])
+    assert alphabet.decode(apart) == [once[i] for i in order[:2]]
+    assert alphabet.decode(train) == [once[i] for i in order[2:]]
+
+
 lines = st.text(st.sampled_from("ab\r\né€ "), max_size=40)
 
 
@@ -158,6 +187,8 @@ def test_files_are_read_gzipped_or_not(tmp_path):
     fasta = tmp_path / "c.fasta"
     fasta.write_text(">one\nAC\nGU\n>two x\n\nAAAA\n")
     assert read.fasta(fasta) == ["ACGU", "AAAA"]
+    fasta.write_text(">one\nAC\n>none\n>two\nGU")
+    assert read.fasta(fasta) == ["AC", "", "GU"]
     rows = tmp_path / "d.data"
     rows.write_text("0,1,0\n1,1,1\n")
     assert read.whole_numbers(rows).tolist() == [[0, 1, 0], [1, 1, 1]]
@@ -168,6 +199,7 @@ def test_files_are_read_gzipped_or_not(tmp_path):
     [
         (read.lines, b"", "is empty"),
         (read.lines, b"ok\n\xff\xfe\n", "line 2: not UTF-8"),
+        (read.lines, b"ok\n\xc3", "line 2: not UTF-8"),
         (read.lines, b"\x1f\x8b\x08broken", "cannot read"),
         (read.fasta, b"ACGU\n", "line 1: a sequence before"),
         (read.fasta, b"", "no '>' line"),

@@ -157,6 +157,17 @@ def test_a_long_text_is_read_piece_by_piece(tmp_path, monkeypatch):
     assert alphabet.decode(tokens) == ["one line\n"] * 9  # as lines are read, too
 
 
+@pytest.mark.parametrize("then", ["abcd", "abce" * 9])
+def test_a_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, then):
+    path = tmp_path / "a.txt"
+    path.write_text("abcd" * 9)
+    found = windows.survey(path)
+    monkeypatch.setattr(windows, "survey", lambda path: found)
+    path.write_text(then)
+    with pytest.raises(InputError, match="changed while it was read"):
+        windows.windows(path, 4)
+
+
 def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
     def full(*given):
         raise OSError(28, "No space left on device")
@@ -164,7 +175,7 @@ def test_a_disk_without_room_for_tokens_is_told(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("a text of some length " * 9)
     monkeypatch.setattr(room, "FEW", 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(InputError, match=r"no room for .* bytes: No space left"):
+    with pytest.raises(InputError, match=r"no room for .* bytes in .*: No space left .*TMPDIR"):
         windows.windows(tmp_path / "a.txt", 9)
 
 
@@ -191,13 +202,18 @@ print(peak[0] - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("kind", "size", "most"), [("windows", 200, 100), ("lines", 80, 70)])
-def test_a_file_need_not_fit_into_memory(kind, size, most, tmp_path, monkeypatch):
-    """Of so many MB only some are ever held, though no line is like another."""
+@pytest.mark.parametrize(
+    ("kind", "size", "most", "kinds"),
+    [("windows", 200, 100, 10**8), ("lines", 80, 70, 10**8), ("lines", 80, 90, 3)],
+    ids=["windows", "lines", "lines that are alike"],
+)
+def test_a_file_need_not_fit_into_memory(kind, size, most, kinds, tmp_path, monkeypatch):
+    """Of so many MB only some are ever held, though no line is like another, or all are."""
     monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
     path, line = tmp_path / "a.txt", "CCNCCOCCFCCNCCO{:08d}CCNCCFCCOCCNCC\n"
     with open(path, "w") as file:
-        file.writelines(line.format(i) for i in range(size * 2**20 // len(line.format(0))))
+        count = size * 2**20 // len(line.format(0))
+        file.writelines(line.format(i % kinds) for i in range(count))
     words = [sys.executable, "-c", MEMORY, str(path), str(tmp_path / "run"), kind]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

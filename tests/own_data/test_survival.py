@@ -99,6 +99,8 @@ def test_the_last_checkpoint_has_what_a_run_ends_with(tmp_path):
 
 def test_a_checkpoint_of_another_network_is_not_sampled(tmp_path):
     folder = prepared(tmp_path / "run")
+    with pytest.raises(InputError, match="no checkpoint yet"):
+        OneStepModel.load(folder, so_far=True)
     config = run.read_config(folder)
     names = [name for name, _ in config.plan.kernel(config.codec).named_parameters()]
     path = folder / "checkpoint-1.safetensors"

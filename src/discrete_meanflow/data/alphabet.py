@@ -99,7 +99,7 @@ class Alphabet:
 
     @cached_property
     def _of_point(self) -> numpy.ndarray:
-        """The number of each letter by its Unicode point; -1 where it is no symbol, and behind."""
+        """The number of each letter by its Unicode point; -1 for others, the last for all above."""
         points = [ord(letter) for letter in self.symbols]
         numbers = numpy.full(max(points) + 2, -1, numpy.int32)
         numbers[points] = numpy.arange(len(points))
@@ -130,7 +130,7 @@ class Alphabet:
         length = length or max(map(self.count, strings), default=0)
         rows = room((len(strings), length), small(len(self.symbols)))
         done = 0
-        for some in _lots(strings, lot(max(1, length))):
+        for some in _lots(strings, lot(length)):
             rows[done : done + len(some)] = self._rows(some, length, done)
             done += len(some)
         return torch.from_numpy(rows)

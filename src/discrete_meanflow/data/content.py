@@ -46,10 +46,15 @@ def pieces(path: Path) -> Iterator[str]:
     try:
         with unpacked(path) as file:
             while content := file.read(PIECE):
-                text = decoder.decode(content)
-                lines += text.count("\n")
-                yield text
+                piece = decoder.decode(content)
+                lines += piece.count("\n")
+                yield piece
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
+
+
+def changed(path: Path) -> InputError:
+    """What is read in several passes must stay as it is."""
+    return InputError(f"{path} changed while it was read")

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from discrete_meanflow.data.content import pieces
+from discrete_meanflow.data.content import changed, pieces
 from discrete_meanflow.errors import InputError
 
 LONGEST_LINE = 10_000_000  # letters; more are no line
@@ -39,7 +39,7 @@ class RecordFile(Collection[str]):
         if not count:
             raise InputError(f"{self.path} is empty: it holds no record")
         if self.count not in (None, count):
-            raise InputError(f"{self.path} changed while it was read")
+            raise changed(self.path)
         self.count = count
 
     def __len__(self) -> int:

@@ -29,7 +29,7 @@ class Pieces(Codec):
     @classmethod
     def of(cls, strings: Collection[str], path: Path) -> "Pieces":
         pieces = cls(text(path), 1)
-        longest = max(len(each.ids) for each in pieces.reader.encode_batch(list(strings)))
+        longest = max(len(each.ids) for each in pieces.reader.encode_batch(list(iter(strings))))
         if longest < 1:
             raise InputError(f"{path}: this tokenizer makes nothing of the data")
         return cls(pieces.tokenizer, longest)
@@ -61,7 +61,7 @@ class Pieces(Codec):
         return self.size
 
     def encode(self, records: Collection[str]) -> State:
-        rows = [each.ids for each in self.reader.encode_batch(list(records))]
+        rows = [each.ids for each in self.reader.encode_batch(list(iter(records)))]
         for i, row in enumerate(rows, 1):
             if len(row) > self.size:
                 raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import struct
 import tokenize
 import zipfile
@@ -29,12 +30,12 @@ DELIMITERS = (";", "\t", ",")
 
 def lines(path: Path) -> list[str]:
     """One record a line; empty lines are none."""
-    return list(LineFile(path))
+    return list(iter(LineFile(path)))  # a list would ask for the length first, which is a pass
 
 
 def fasta(path: Path) -> list[str]:
     """Sequences, each behind a ``>`` line."""
-    return list(FastaFile(path))
+    return list(iter(FastaFile(path)))
 
 
 def whole_numbers(path: Path) -> State:
@@ -55,7 +56,8 @@ def whole_numbers(path: Path) -> State:
 def beginning(path: Path, size: int = 100_000) -> str:
     """The first characters of a file, to tell its kind by."""
     with unpacked(path) as file:
-        return file.read(size).decode("utf-8-sig", errors="ignore").replace("\r\n", "\n")
+        start = file.read(size).decode("utf-8-sig", errors="ignore")
+    return re.sub("\r\n?", "\n", start)
 
 
 def even_delimiters(lines: Sequence[str]) -> list[str]:

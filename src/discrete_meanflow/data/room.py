@@ -18,11 +18,14 @@ def room(shape: tuple[int, ...], kind: numpy.dtype) -> numpy.ndarray:
         return numpy.empty(shape, kind)
     lasting = "/var/tmp"  # on a disk, where /tmp may be memory
     told = "TMPDIR" in os.environ
-    folder = lasting if not told and os.access(lasting, os.W_OK) else None
+    folder = lasting if not told and os.access(lasting, os.W_OK) else tempfile.gettempdir()
     try:
-        with tempfile.NamedTemporaryFile(prefix="dmf-", suffix=".tokens", dir=folder) as file:
+        with tempfile.TemporaryFile(prefix="dmf-", dir=folder) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
-            return numpy.memmap(file.name, kind, "r+", shape=shape)
+            return numpy.memmap(file, kind, "r+", shape=shape)
     except OSError as error:
-        raise InputError(f"no room for {size:,} bytes: {error.strerror or error}") from None
+        raise InputError(
+            f"no room for {size:,} bytes in {folder}: {error.strerror or error}; another folder "
+            "can be named in TMPDIR"
+        ) from None

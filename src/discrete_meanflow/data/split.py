@@ -9,7 +9,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 SORTED = 1 << 25  # tokens whose rows are sorted together
-FACTOR = 1 << 63  # from below which numbers of places come
+FACTOR = 1 << 63  # what symbols are multiplied with is less than this
 
 
 def distinct(tokens: State) -> State:
@@ -40,39 +40,45 @@ def first_occurrences(tokens: State) -> numpy.ndarray:
     as it takes.
     """
     given, parts = tokens.numpy(), 1 + tokens.numel() // SORTED
-    sums = _sums(given)
-    part = ((sums >> numpy.uint64(40)) % numpy.uint64(parts)).astype(numpy.uint16)
-    first = numpy.zeros(len(given), bool)
+    sums, part = _sums(given, parts)
+    first, few = numpy.zeros(len(given), bool), lot(given.shape[1])
     for each in range(parts):
         rows = numpy.flatnonzero(part == each)
         rows = rows[sums[rows].argsort(kind="stable")]
         new = numpy.diff(sums[rows], prepend=~sums[rows[:1]]) != 0
         like = rows[new][new.cumsum() - 1]  # for each row the first that has its sum
-        if (given[rows] == given[like]).all():
+        # All that are alike are in one part, which may be long.
+        lots = (slice(i, i + few) for i in range(0, len(rows), few))
+        if all((given[rows[some]] == given[like[some]]).all() for some in lots):
             first[rows[new]] = True
         else:  # rows that differ, and their sums do not
-            rows.sort()
             first[rows[numpy.unique(given[rows], axis=0, return_index=True)[1]]] = True
-    return _small(numpy.flatnonzero(first))
+    return numpy.flatnonzero(first).astype(_places(len(given)))
 
 
-def _sums(rows: numpy.ndarray) -> numpy.ndarray:
-    """Of the symbols of each row, each times a number of its place."""
-    places = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
-    sums, few = room((len(rows),), numpy.dtype(numpy.uint64)), lot(rows.shape[1])
+def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Of the symbols of each row, each times a number of its place; and the part that the row
+    belongs to, which its sum tells."""
+    factors = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
+    sums, part = (room((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16))
+    few = lot(rows.shape[1])
     for i in range(0, len(rows), few):
-        sums[i : i + few] = rows[i : i + few].astype(numpy.uint64) @ places
-    return sums
+        some = rows[i : i + few].astype(numpy.uint64) @ factors
+        sums[i : i + few] = some
+        part[i : i + few] = (some >> numpy.uint64(40)) % numpy.uint64(parts)
+    return sums, part
 
 
 def shuffled(count: int, seed: int) -> numpy.ndarray:
     """The numbers below ``count`` in random order."""
-    return numpy.random.default_rng(seed).permutation(_small(numpy.arange(count)))
+    order: numpy.ndarray = numpy.arange(count, dtype=_places(count))
+    numpy.random.default_rng(seed).shuffle(order)
+    return order
 
 
-def _small(numbers: numpy.ndarray) -> numpy.ndarray:
-    """Places in half of the bytes, where they are not beyond that."""
-    return numbers.astype(numpy.int32) if numbers.max(initial=0) < 1 << 31 else numbers
+def _places(count: int) -> type:
+    """The smallest numbers that so many rows can be counted in: there may be many."""
+    return numpy.int32 if count < 1 << 31 else numpy.int64
 
 
 def picked(tokens: State, order: numpy.ndarray) -> State:

@@ -11,7 +11,7 @@ STORED = (torch.uint8, torch.int32)  # what tokens are kept in, where 256 suffic
 
 def lot(length: int) -> int:
     """How many records of so many positions are worked on together."""
-    return max(1, min(CHECKED, (1 << 20) // length))
+    return max(1, min(CHECKED, (1 << 20) // max(1, length)))
 
 
 def stored(symbols: int) -> torch.dtype:

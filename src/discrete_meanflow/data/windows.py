@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data.alphabet import MOST, Alphabet, small
-from discrete_meanflow.data.content import pieces
+from discrete_meanflow.data.content import changed, pieces
 from discrete_meanflow.data.room import room
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -37,6 +37,10 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     place = 0
     for text in pieces(path):
         some = alphabet.numbers(text)[: used - place]
+        if (some < 0).any():
+            raise changed(path)
         tokens[place : place + len(some)] = some
         place += len(some)
+    if place < used:
+        raise changed(path)
     return alphabet, torch.from_numpy(tokens).view(-1, length)

@@ -203,6 +203,8 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
     else:
         begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
         if not (begun and so_far):
+            if so_far:
+                raise InputError(f"{folder} has no checkpoint yet; training writes them as it goes")
             enough = "; or sample it as it is, --so-far" * bool(begun)
             raise InputError(
                 f"{folder} is not trained to the end: dmf train --resume {folder}{enough}"

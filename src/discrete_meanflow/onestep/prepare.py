@@ -98,7 +98,9 @@ def check_one_length(dataset: Dataset) -> None:
     strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
     lengths = map(codec.alphabet.count, strings)
     first = next(lengths)
-    number, length = next((i, n) for i, n in enumerate(lengths, 2) if n != first)
+    number, length = next(((i, n) for i, n in enumerate(lengths, 2) if n != first), (0, 0))
+    if not number:
+        raise InputError("the data changed while they were read")
     raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
 
 
