@@ -224,8 +224,8 @@ def test_numbers_of_a_frame_are_binned_on_request():
     for far, near in ((-100, middle[0]), (100, middle[-1])):
         (token,) = codec.known({"x": far}).values()
         assert float(codec.levels[0][token]) == near
-    codes = Columns.of(["a"], *binned([[f"{i:03d}"] for i in range(50)], 5)[:1], (),
-                       binned([[f"{i:03d}"] for i in range(50)], 5)[1])  # fmt: skip
+    rows, bins = binned([[f"{i:03d}"] for i in range(50)], 5)
+    codes = Columns.of(["a"], rows, (), bins)
     assert codes.types == ("str",)
     assert len(codes.known({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):

@@ -44,8 +44,10 @@ def first_occurrences(tokens: State) -> numpy.ndarray:
     first, few = numpy.zeros(len(given), bool), lot(given.shape[1])
     for each in range(parts):
         rows = numpy.flatnonzero(part == each)
-        rows = rows[sums[rows].argsort(kind="stable")]
-        new = numpy.diff(sums[rows], prepend=~sums[rows[:1]]) != 0
+        their = sums[rows]
+        order = their.argsort(kind="stable")
+        rows, their = rows[order], their[order]
+        new = numpy.diff(their, prepend=~their[:1]) != 0
         like = rows[new][new.cumsum() - 1]  # for each row the first that has its sum
         # All that are alike are in one part, which may be long.
         lots = (slice(i, i + few) for i in range(0, len(rows), few))

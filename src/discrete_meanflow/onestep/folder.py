@@ -201,15 +201,7 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
     if path.exists():
         found = read_tensors(path, set(shapes))
     else:
-        begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
-        if not (begun and so_far):
-            if so_far:
-                raise InputError(f"{folder} has no checkpoint yet; training writes them as it goes")
-            enough = "; or sample it as it is, --so-far" * bool(begun)
-            raise InputError(
-                f"{folder} is not trained to the end: dmf train --resume {folder}{enough}"
-            )
-        path = begun[-1]
+        path = _newest_checkpoint(folder, so_far)
         kept = read_tensors(path, {f"average/{name}" for name in shapes}, among=True)
         found = {name: kept[f"average/{name}"].squeeze(0) for name in shapes}  # of one seed
     wrong = [name for name in shapes if found[name].shape != shapes[name]]
@@ -218,6 +210,17 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
     kernel = config.plan.kernel(config.codec)
     kernel.load_state_dict(found, strict=False)  # buffers are made anew
     return kernel.requires_grad_(False)
+
+
+def _newest_checkpoint(folder: Path, wanted: bool) -> Path:
+    """That of a run which is not trained to the end; refused where it is not wanted."""
+    begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+    if not wanted:
+        enough = "; or sample it as it is, --so-far" * bool(begun)
+        raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}{enough}")
+    if not begun:
+        raise InputError(f"{folder} has no checkpoint yet; training writes them as it goes")
+    return begun[-1]
 
 
 def read_tensors(path: Path, names: set[str], among: bool = False) -> dict[str, Tensor]:
