@@ -10,6 +10,7 @@ from discrete_meanflow.network import (
     FlatMLP,
     SingleTime,
     Transformer,
+    transformer,
 )
 from discrete_meanflow.network.adaptive import Rotation
 from discrete_meanflow.network.transformer import attend
@@ -193,3 +194,29 @@ def test_positions_that_fill_up_are_not_seen(length):
     for ours, filled in zip(found(1), found(8), strict=True):
         assert ours.shape == filled.shape
         assert (ours - filled).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("name", ["transformer", "adaptive", "rotary"])
+def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(name, monkeypatch):
+    """As on a GPU in half precision, where it is taken."""
+    network, (x, r, t) = NETWORKS[name], batch(3)
+    fused = []
+
+    def count(*given):
+        fused.append(1)
+        return torch.nn.functional.scaled_dot_product_attention(*given)
+
+    def found():
+        value = network(x, r, t)
+        gradient = torch.autograd.grad(value.square().sum(), list(network.parameters()))
+        looks = len(fused)
+        slope = torch.func.jvp(lambda t: network(x, r, t), (t,), (torch.ones_like(t),))[1]
+        assert len(fused) == looks  # which has no such derivative
+        return [value, slope, *gradient]
+
+    written_out = found()
+    monkeypatch.setattr(transformer, "half_on_gpu", lambda x: True)
+    monkeypatch.setattr(transformer, "scaled_dot_product_attention", count)
+    for ours, theirs in zip(found(), written_out, strict=True):
+        assert (ours - theirs).abs().max() < 1e-9 * (1 + theirs.abs().max())
+    assert len(fused) == 2  # one in each layer

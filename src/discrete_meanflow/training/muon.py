@@ -1,7 +1,7 @@
 """Muon (Jordan et al. 2024): matrices inside a network move in all directions alike."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -32,25 +32,41 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
+        if self.matrices:
+            self._move_matrices()
+        super().step()
+
+    def _move_matrices(self) -> None:
+        """All at once: a GPU is slow to begin, and there are many small ones."""
         group = self.param_groups[0]
-        rate, decay = group["lr"], group["weight_decay"]
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        gradients = []
         for p in self.matrices:
             assert p.grad is not None
+            gradients.append(p.grad)
+            p.grad = None  # leaves AdamW the others
             if "momentum" not in self.state[p]:
                 self.state[p]["momentum"] = torch.zeros_like(p)
-            momentum = self.state[p]["momentum"].lerp_(p.grad, 1 - MOMENTUM)
-            squares = cut(p.grad.lerp(momentum, MOMENTUM))
-            squares = squares.bfloat16() if p.is_cuda else squares  # slow on a CPU
-            alike[squares.shape[1:]].append((p, squares))
-            p.grad = None  # leaves AdamW the others
-        for shape, found in alike.items():
-            steps = orthogonal(torch.cat([squares for _, squares in found]))
-            steps = steps.float() * self.ratio * LIKE_ADAM * max(shape) ** 0.5
-            for p, squares in found:
-                step, steps = steps.tensor_split([len(squares)])
-                p.mul_(1 - rate * decay).sub_(rate * joined(step, p))
-        super().step()
+        momenta = [self.state[p]["momentum"] for p in self.matrices]
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+        ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)
+        torch._foreach_mul_(self.matrices, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(self.matrices, self._steps(ahead, group["lr"]))
+
+    def _steps(self, gradients: Sequence[Tensor], rate: Tensor) -> list[Tensor]:
+        """``ratio lr 0.2 sqrt(n) orthogonal`` of each, those of one shape together."""
+        alike: dict[torch.Size, list[int]] = defaultdict(list)
+        squares = [cut(g) for g in gradients]
+        for i, found in enumerate(squares):
+            alike[found.shape[1:]].append(i)
+        steps: dict[int, Tensor] = {}
+        for shape, places in alike.items():
+            together = torch.cat([squares[i] for i in places])
+            # Half precision is slow on a CPU.
+            moved = orthogonal(together.bfloat16() if together.is_cuda else together)
+            moved = moved.float() * (rate * self.ratio * LIKE_ADAM * max(shape) ** 0.5)
+            parts = moved.split([len(squares[i]) for i in places])
+            steps |= {i: joined(s, gradients[i]) for i, s in zip(places, parts, strict=True)}
+        return [steps[i] for i in range(len(gradients))]
 
 
 def inner_matrices(module: nn.Module) -> set[str]:

@@ -220,9 +220,16 @@ class Trainer:
             p.grad = gradients[name]
         self.learning_rate.copy_(rates[0])
         self.optimiser.step()
-        for name, average in self.average.items():
-            average.lerp_(self.parameters[name], rates[1])
+        if self.average:
+            self._follow(rates[1])
         return losses
+
+    def _follow(self, pace: Tensor) -> None:
+        """``average <- average + pace (parameters - average)``, for all in a few launches."""
+        averages = list(self.average.values())
+        ways = torch._foreach_sub([self.parameters[name] for name in self.average], averages)
+        torch._foreach_mul_(ways, pace)
+        torch._foreach_add_(averages, ways)
 
     def _check(self, losses: Tensor) -> None:
         bad = (~losses.isfinite()).nonzero()
