@@ -26,7 +26,7 @@ class JointNltcs(RealData):
     promises = ("one-step TV to the test law at most 0.37, from 1,000,000 samples",)
     draws = 1_000_000
     recipes: ClassVar = dict.fromkeys(KINDS, RECIPE)
-    couplings = (Coupling(200_000, 64, replace(RECIPE, batch=2 * RECIPE.batch), whole=1),)
+    couplings = (Coupling(300_000, 32, replace(RECIPE, batch=2 * RECIPE.batch)),)
 
     def cut(self) -> Records:
         """The published split; the rows are draws from a law, so repeats stay."""

@@ -113,9 +113,14 @@ def _share_of_the_peak(run: Json) -> list[str]:
     """Training, and generation in one step, at each size that was measured."""
     last = ", AdamW: share of the peak"
     sizes = [key.removesuffix(last) for key in run if key.endswith(last)]
+    sizes.sort(key=lambda size: float(size[:-1]))  # millions
     steps, samples, idle = [], [], []
     for size in sizes:
-        idle.append(f"{size}: {run[f'{size}: share of a block in which no step runs']:.1%}")
+        waits, no_step = (
+            run[f"{size}: share of a block in which {what}"]
+            for what in ("the GPU is idle", "no step runs")
+        )
+        idle.append(f"{size}: {waits:.1%} ({no_step:.1%})")
         adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
         rate = run[f"{size}, AdamW: training tokens per second"]
         steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
@@ -131,8 +136,9 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
-        "| share of a block of steps in which none runs, for paths to be drawn (wanted: below 3 %) "
-        f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
+        "| share of a block of steps in which the GPU is idle (wanted: below 3 %); in brackets, in "
+        f"which it does no step, since paths are drawn | {run['device']} | {'; '.join(idle)} "
+        f"| `{run['command']}` |",
     ]
 
 
