@@ -1,10 +1,12 @@
 """Metrics of samples against samples, on examples that can be counted by hand."""
 
+import itertools
+
 import pytest
 import torch
 
-from discrete_meanflow.experiment.joint_rna import connected, correlation
 from discrete_meanflow.experiment.joint_sudoku import constraints_kept
+from discrete_meanflow.metric import two_sites
 from discrete_meanflow.metric.molecules import count_tv, read_smiles
 from discrete_meanflow.metric.text import Reader, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
@@ -15,6 +17,7 @@ from discrete_meanflow.metric.two_samples import (
     nearest,
     telling_apart,
 )
+from discrete_meanflow.metric.two_sites import two_site_correlation
 from discrete_meanflow.network import FlatMLP, Restricted
 from problems import seeded
 
@@ -76,14 +79,30 @@ def test_a_grid_keeps_all_27_constraints_or_fewer():
     assert kept.tolist() == [27, 25]
 
 
-def test_connected_frequencies_vanish_for_independent_sites():
-    x = torch.cartesian_prod(torch.arange(5), torch.arange(5))
-    assert connected(x).abs().max() < 1e-6
+def test_sites_that_vary_together_are_told_by_their_covariances(monkeypatch):
+    """All of them written out one by one, of sites apart; and in parts, however small."""
+    V, (x, y) = 3, torch.randint(3, (2, 60, 4), generator=seeded())
+    x = x[:40]
+    y[:, 3], x[:30, 3] = y[:, 0], x[:30, 0]
+    found = []
+    for z in (x, y):
+        for i, j in itertools.combinations(range(4), 2):
+            for a, b in itertools.product(range(V), repeat=2):
+                one, other = (z[:, i] == a).double(), (z[:, j] == b).double()
+                found.append((one * other).mean() - one.mean() * other.mean())
+    exact = torch.corrcoef(torch.stack(found).reshape(2, -1))[0, 1].item()
+    assert exact > 0.5
+    assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
+    monkeypatch.setattr(two_sites, "AT_ONCE", 30)
+    assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
+    assert two_site_correlation(x, x, V) == pytest.approx(1)
+
+
+def test_sites_that_do_not_vary_together_have_nothing_to_compare():
+    independent = torch.cartesian_prod(torch.arange(5), torch.arange(5))
     same = torch.arange(5).repeat(2, 1).T
-    assert connected(same).shape == (1, 5, 5)
-    assert torch.allclose(connected(same)[0].diagonal(), torch.full((5,), 0.2 - 0.04), atol=1e-6)
-    assert correlation(connected(same), connected(same)) == pytest.approx(1)
-    assert correlation(torch.zeros(3), torch.ones(3)) == 0.0
+    assert two_site_correlation(independent, same, 5) == 0.0
+    assert two_site_correlation(same[:, :1], same[:, :1], 5) == 0.0  # one site alone
 
 
 def test_restricted_positions_never_leave_their_alphabet():

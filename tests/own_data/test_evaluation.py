@@ -55,6 +55,20 @@ def test_evaluation_tells_copies_from_the_new(judgeable):
     assert 0 < real["nearest"] < 1
 
 
+def test_two_sites_of_an_alignment_are_compared(judgeable):
+    """Of FASTA of one length: in other strings no two records have the same place in common."""
+    model = judgeable
+    train = run.read_tokens(model.folder, run.TRAIN, model.config.codec)
+    twins = train.clone()
+    twins[:, 3] = train[:, 0]  # as no independent sites are
+    assert "two sites" not in Judge(model.config, train, twins)(twins)
+    fasta = replace(model.config, kind=kinds.Fasta())
+    assert Judge(fasta, train, twins)(twins)["two sites"] == pytest.approx(1)
+    codec = kinds.Fasta().of(["ACGU", "ACG"]).codec
+    padded = Judge(replace(fasta, codec=codec), train[:4] * 0, train[:4] * 0)
+    assert "two sites" not in padded(train[:4] * 0)
+
+
 ASKED, READ = Asked(20, 3, (1, 4)), ("held out", "1 step", "4 steps")
 
 

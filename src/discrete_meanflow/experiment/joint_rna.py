@@ -2,15 +2,14 @@
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.two_samples import copies
+from discrete_meanflow.metric.two_sites import two_site_correlation
 from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.simplex import delta
 from discrete_meanflow.training import Coupling, Recipe
 
 SYMBOLS = "-ACGU"
@@ -47,17 +46,18 @@ class JointRna(RealData):
         return AdaptiveTransformer(states, length, *size)
 
     def score(self, samples: list[str]) -> Json:
-        x = self.records.alphabet.encode(samples)
+        x, V = self.records.alphabet.encode(samples), self.records.vocabulary
         return {
-            "correlation": correlation(connected(x), connected(self.records.held_out)),
-            "correlation_train": correlation(connected(x), connected(self.records.train)),
+            "correlation": two_site_correlation(x, self.records.held_out, V),
+            "correlation_train": two_site_correlation(x, self.records.train, V),
             "unique": len(set(samples)) / len(samples),
             "copies": copies(x, self.records.train),
         }
 
     def facts(self, scale: Scale) -> Json:
-        train, held_out = connected(self.records.train), connected(self.records.held_out)
-        return {**super().facts(scale), "train to held out": correlation(train, held_out)}
+        cut, V = self.records, self.records.vocabulary
+        floor = two_site_correlation(cut.train, cut.held_out, V)
+        return {**super().facts(scale), "train to held out": floor}
 
     def verdicts(self, facts: Json) -> list[Claim]:
         soft, hard = (at_steps(facts["scores"], k, "correlation") for k in ("soft", "factorised"))
@@ -71,19 +71,3 @@ class JointRna(RealData):
                 soft[0] >= BAR,
             ),
         ]
-
-
-def connected(x: Tensor) -> Tensor:
-    """``f_ij(a, b) - f_i(a) f_j(b)`` for all i < j: shape ``(pairs, V, V)``."""
-    points = delta(x, len(SYMBOLS), torch.float32).flatten(1)  # (N, D V)
-    centred = points - points.mean(0)
-    D, V = x.shape[1], len(SYMBOLS)
-    both = (centred.T @ centred / len(x)).reshape(D, V, D, V).transpose(1, 2)
-    i, j = torch.triu_indices(D, D, 1)
-    return both[i, j]
-
-
-def correlation(a: Tensor, b: Tensor) -> float:
-    """Pearson's, over all entries; 0 where one of them is constant."""
-    found = torch.corrcoef(torch.stack([a.flatten(), b.flatten()]).double())[0, 1].item()
-    return found if found == found else 0.0

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from discrete_meanflow.data.columns import Columns
-from discrete_meanflow.data.kind import Windows
+from discrete_meanflow.data.kind import Fasta, Windows
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.data.tokens import CHECKED
 from discrete_meanflow.metric import text, two_samples
+from discrete_meanflow.metric.two_sites import two_site_correlation
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.drawn import Asked, Compared, Drawn, draw
 from discrete_meanflow.onestep.model import OneStepModel
@@ -75,6 +76,8 @@ class Judge:
         }
         if isinstance(codec, Strings):
             found["well-formed"] = _well_formed(records, codec.alphabet.pad)
+            if isinstance(self.kind, Fasta) and codec.pad is None:  # aligned: places mean something
+                found["two sites"] = two_site_correlation(x, reference, n)
         if isinstance(self.kind, Windows):
             found["known words"] = text.known_words(records, self._vocabulary)
         if bits is not None:
