@@ -1,7 +1,6 @@
 import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from discrete_meanflow.errors import InputError
@@ -10,13 +9,6 @@ from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
 
 ALIGNED = 8  # a GPU's half-precision products of other lengths take several times as long
-SHORT = 64  # positions, up to which the first of these kernels takes 0.8 of the default's time
-FOR_SHORT = [
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.MATH,
-]
 
 
 class Transformer(nn.Module):
@@ -106,7 +98,7 @@ class Attention(nn.Module):
             query, key = self.rotation(query), self.rotation(key)
         half = half_on_gpu(value)
         if half and unpack_dual(value).tangent is None:
-            mixed = attend_fused(query, key, value)
+            mixed = scaled_dot_product_attention(query, key, value)
         else:
             mixed = attend(query, key, value, ALIGNED if half else 1)
         return self.out(mixed.transpose(-2, -3).flatten(-2))
@@ -114,14 +106,6 @@ class Attention(nn.Module):
 
 def half_on_gpu(x: Tensor) -> bool:
     return x.is_cuda and x.element_size() == 2
-
-
-def attend_fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``attend`` as one kernel, which has no forward-mode derivative."""
-    if query.shape[-2] > SHORT:
-        return scaled_dot_product_attention(query, key, value)
-    with sdpa_kernel(FOR_SHORT, set_priority=True):
-        return scaled_dot_product_attention(query, key, value)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, multiple: int = 1) -> Tensor:
