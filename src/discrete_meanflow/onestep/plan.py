@@ -317,7 +317,6 @@ def _pace(trainer: Trainer, most: int) -> float:
     if seconds > QUICK or trainer.recipe.block > 1:
         return seconds
     trainer.recipe = replace(trainer.recipe, block=min(most, BLOCK))
-    next(blocks)  # the paths of which were drawn before
     return _quickest(lambda: next(blocks)) / trainer.recipe.block
 
 

@@ -102,13 +102,13 @@ class Trainer:
     def blocks(self) -> Iterator[BlockRecord]:
         """Train to the end, a record after each block. The whole loop."""
         run: Callable[[PathSample, Tensor], Tensor] | None = None
-        started, drawn = time.perf_counter(), self._next_block(self.iteration)
-        while drawn is not None:
-            paths, self.generators = drawn
+        while self.iteration < self.recipe.iterations:
+            started = time.perf_counter()
             objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
             if objective is not self.stack.step.objective:
                 self.stack.step.objective, run = objective, None
-            steps = len(paths.x)
+            steps = min(self.recipe.block, self.recipe.iterations - self.iteration)
+            paths = self._draw(steps)
             ahead = range(self.iteration, self.iteration + steps)
             rates = torch.tensor(
                 [(self.recipe.learning_rate_at(i), self.recipe.pace_at(i)) for i in ahead],
@@ -118,36 +118,20 @@ class Trainer:
             if run is None or steps < self.recipe.block:
                 run = self._prepared(paths, rates)
             with _tf32(self.recipe.tf32) if self.shared else contextlib.nullcontext():
-                losses = run(paths, rates)  # (steps, seeds)
-            # While a GPU is at its steps, it is told what to draw after them.
-            del paths, drawn
-            drawn = self._next_block(self.iteration + steps)
-            losses = losses.cpu()
+                losses = run(paths, rates).cpu()  # (steps, seeds)
             self._check(losses)
             self.iteration += steps
             self.seconds += time.perf_counter() - started
             yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
-            started = time.perf_counter()
 
     def kernels(self) -> list[Kernel]:
         """The kernels as they are now, one per seed: the running average, if one is kept."""
         return self.stack.members(self.average or self.parameters)
 
-    def _next_block(self, iteration: int) -> tuple[PathSample, list[torch.Generator]] | None:
-        """Paths of the block that begins there, if one does, and the generators after drawing them.
-
-        The trainer's own stay as they are until the block is trained on, for a checkpoint.
-        """
-        steps = min(self.recipe.block, self.recipe.iterations - iteration)
-        if steps <= 0:
-            return None
-        generators = [g.clone_state() for g in self.generators]
-        return self._draw(steps, generators), generators
-
-    def _draw(self, steps: int, generators: list[torch.Generator] | None = None) -> PathSample:
+    def _draw(self, steps: int) -> PathSample:
         """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
         shape = (steps, self.recipe.batch)
-        drawn = [self.problem.paths(shape, g) for g in generators or self.generators]
+        drawn = [self.problem.paths(shape, g) for g in self.generators]
         whole = (torch.stack(parts, 1) for parts in zip(*drawn, strict=True))
         return PathSample(*(self.processes.share(part, 2) for part in whole))
 
