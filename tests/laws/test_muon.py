@@ -80,10 +80,11 @@ def test_inner_matrices_are_those_of_repeated_layers(network, count):
 
 
 def test_two_steps_by_hand():
-    """Two matrices of one shape, one made up of two squares, and one that squares do not fill."""
+    """Two matrices of one shape, others in between, one made up of two squares, and one that
+    squares do not fill."""
     g = seeded()
     pieces = {(4, 4): 1, (4, 8): 2, (4, 6): 1}
-    matrices = [torch.randn(2, *shape, generator=g) for shape in [(4, 4), *pieces]]
+    matrices = [torch.randn(2, *shape, generator=g) for shape in [(4, 6), *pieces]]
     other = torch.randn(2, 3, generator=g)
     expected, momentum = [m.clone() for m in matrices], [torch.zeros_like(m) for m in matrices]
     muon = Muon([*matrices, other], matrices, 3.0, lr=torch.tensor(0.01), weight_decay=0.1)

@@ -13,7 +13,6 @@ from discrete_meanflow.network import (
     transformer,
 )
 from discrete_meanflow.network.adaptive import Rotation
-from discrete_meanflow.network.transformer import attend
 from discrete_meanflow.objective import finite_difference, forward_mode
 from discrete_meanflow.simplex import delta
 from problems import seeded
@@ -177,23 +176,6 @@ def test_bad_sizes_are_refused():
     ):
         with pytest.raises(InputError, match=message):
             Transformer(*sizes)
-
-
-@pytest.mark.parametrize("length", [5, 9])
-def test_positions_that_fill_up_are_not_seen(length):
-    """Neither in the value, nor in the derivative along a direction, nor in the gradient."""
-    given = torch.randn(3, 2, length, 4, dtype=torch.float64, generator=seeded())
-    along = torch.randn(3, 2, length, 4, dtype=torch.float64, generator=seeded(1))
-
-    def found(multiple):
-        f = lambda q, k, v: attend(q, k, v, multiple)  # noqa: E731
-        value, slope = torch.func.jvp(f, tuple(given), tuple(along))
-        gradient = torch.func.grad(lambda a: f(*a).square().sum())(given)
-        return value, slope, gradient
-
-    for ours, filled in zip(found(1), found(8), strict=True):
-        assert ours.shape == filled.shape
-        assert (ours - filled).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["transformer", "adaptive", "rotary"])

@@ -93,9 +93,12 @@ def test_sites_that_vary_together_are_told_by_their_covariances(monkeypatch):
     exact = torch.corrcoef(torch.stack(found).reshape(2, -1))[0, 1].item()
     assert exact > 0.5
     assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
-    monkeypatch.setattr(two_sites, "AT_ONCE", 30)
-    assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
+    for few in (1, 30):
+        monkeypatch.setattr(two_sites, "AT_ONCE", few)
+        assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
     assert two_site_correlation(x, x, V) == pytest.approx(1)
+    monkeypatch.setattr(two_sites, "MOST_SITES", 2)
+    assert two_site_correlation(x, y, V, seed=1) != pytest.approx(exact, abs=1e-3)
 
 
 def test_sites_that_do_not_vary_together_have_nothing_to_compare():
@@ -103,6 +106,8 @@ def test_sites_that_do_not_vary_together_have_nothing_to_compare():
     same = torch.arange(5).repeat(2, 1).T
     assert two_site_correlation(independent, same, 5) == 0.0
     assert two_site_correlation(same[:, :1], same[:, :1], 5) == 0.0  # one site alone
+    weakly = torch.cat([independent.repeat(400, 1), same])  # covariances of some 1e-4
+    assert two_site_correlation(weakly, same, 5) == pytest.approx(1, abs=1e-3)
 
 
 def test_restricted_positions_never_leave_their_alphabet():

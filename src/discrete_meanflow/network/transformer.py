@@ -1,14 +1,12 @@
 import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
-
-ALIGNED = 8  # a GPU's half-precision products of other lengths take several times as long
 
 
 class Transformer(nn.Module):
@@ -82,7 +80,7 @@ class Attention(nn.Module):
     """Self-attention over the second last axis.
 
     On a GPU in half precision a fused kernel does it in one go. Fused kernels have no forward-mode
-    derivative, and the identity needs d/dt: where that is taken, attention is written out.
+    derivative, and the identity needs d/dt: where one is taken of it, attention is written out.
     """
 
     def __init__(self, width: int, heads: int, rotation: nn.Module | None = None) -> None:
@@ -96,11 +94,8 @@ class Attention(nn.Module):
         query, key, value = split.movedim(-3, 0).transpose(-2, -3)  # each (*batch, heads, D, w)
         if self.rotation is not None:
             query, key = self.rotation(query), self.rotation(key)
-        half = half_on_gpu(value)
-        if half and unpack_dual(value).tangent is None:
-            mixed = scaled_dot_product_attention(query, key, value)
-        else:
-            mixed = attend(query, key, value, ALIGNED if half else 1)
+        fused = half_on_gpu(value) and unpack_dual(value).tangent is None
+        mixed = (scaled_dot_product_attention if fused else attend)(query, key, value)
         return self.out(mixed.transpose(-2, -3).flatten(-2))
 
 
@@ -108,17 +103,7 @@ def half_on_gpu(x: Tensor) -> bool:
     return x.is_cuda and x.element_size() == 2
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, multiple: int = 1) -> Tensor:
-    """``softmax(Q K^T / sqrt(w)) V``, each ``(*batch, heads, D, w)``.
-
-    Positions that nobody sees fill D up to a ``multiple``.
-    """
-    length, width = query.shape[-2:]
-    spare = -length % multiple
-    if spare:
-        query, key, value = (pad(a, (0, 0, 0, spare)) for a in (query, key, value))
-    scores = query @ key.transpose(-1, -2) * width**-0.5
-    if spare:
-        seen = torch.arange(length + spare, device=scores.device) < length
-        scores = scores.where(seen, -torch.inf)
-    return (scores.softmax(-1) @ value)[..., :length, :]
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """``softmax(Q K^T / sqrt(w)) V``, each ``(*batch, heads, D, w)``."""
+    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    return scores.softmax(-1) @ value

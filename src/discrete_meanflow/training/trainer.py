@@ -220,16 +220,20 @@ class Trainer:
             p.grad = gradients[name]
         self.learning_rate.copy_(rates[0])
         self.optimiser.step()
-        if self.average:
-            self._follow(rates[1])
+        self._follow(rates[1])
         return losses
 
     def _follow(self, pace: Tensor) -> None:
-        """``average <- average + pace (parameters - average)``, for all in a few launches."""
+        """``average <- average + pace (parameters - average)``."""
         averages = list(self.average.values())
-        ways = torch._foreach_sub([self.parameters[name] for name in self.average], averages)
-        torch._foreach_mul_(ways, pace)
-        torch._foreach_add_(averages, ways)
+        parameters = [self.parameters[name] for name in self.average]
+        if averages and self.device.type == "cuda":  # all in a few launches
+            ways = torch._foreach_sub(parameters, averages)
+            torch._foreach_mul_(ways, pace)
+            torch._foreach_add_(averages, ways)
+            return
+        for average, p in zip(averages, parameters, strict=True):
+            average.lerp_(p, pace)
 
     def _check(self, losses: Tensor) -> None:
         bad = (~losses.isfinite()).nonzero()
