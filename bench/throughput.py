@@ -3,8 +3,9 @@
     python bench/throughput.py [--device cuda] [--sizes 1e6 1e7 1e8]
 
 Text windows of 64 over 27 symbols, diagonal phase. Model FLOPs of a training step: 6 for each
-parameter and token, 12 D w for attention in each layer and token (Kaplan et al. 2020); of a sample,
-a third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,
+parameter and token, 12 D w for attention in each layer and token (Kaplan et al. 2020), but for what
+reads the times, which are one for all positions, 6 for each parameter and sequence; of a sample, a
+third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,
 which is what ``dmf train`` takes. The peak is that of the data sheet for bfloat16 without
 sparsity; on a CPU, a large matrix product measured in the same run. What a block of training takes
 beyond its steps (drawing and matching its paths, reading back losses), the network waits for; a GPU
@@ -48,7 +49,8 @@ def network(size: float) -> AdaptiveTransformer:
 
 def flops_per_token(net: AdaptiveTransformer) -> float:
     """Of forward and backward together."""
-    parameters = sum(p.numel() for p in net.parameters())
+    once = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
+    parameters = sum(p.numel() for p in net.parameters()) - once + once / D
     return 6 * parameters + 12 * len(net.layers) * D * net.width
 
 

@@ -29,7 +29,7 @@ RANK = {
     "experiment": 8,
     "report": 8,
     "progress": 8,
-    "guard": 1,
+    "guard": 2,
     "signals": 1,
     "onestep": 8,
     "cli": 9,

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_meanflow import cli
+from discrete_meanflow import cli, files
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Scale
 from discrete_meanflow.experiment.order import Order
 from discrete_meanflow.experiment.run import reproduce
+from discrete_meanflow.guard import guarded
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
 
@@ -295,3 +296,18 @@ def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
     assert "KeyError: 'surprise'" in log.read_text()
     assert "Traceback" not in err
     log.unlink()
+
+
+def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys):
+    """As it does at Ctrl-C; and the process that it ran in is as before."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def write():
+        with files.replacing(tmp_path / "a.txt") as partial:
+            partial.write_text("half")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert guarded(write) == 130
+    assert "stopped at once" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.signals import terminated_as_interrupted
 
 BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
 
@@ -15,7 +16,8 @@ BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
 def guarded(action: Callable[[], object]) -> int:
     """0 done, 2 bad input (one line), 70 our bug (a log), 130 stopped."""
     try:
-        action()
+        with terminated_as_interrupted():
+            action()
     except InputError as error:
         print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT

@@ -33,6 +33,19 @@ def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is obeyed as Ctrl-C is: what was begun is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def held_back(number: signal.Signals) -> Iterator[None]:
     """A signal that comes meanwhile is obeyed at the end; processes started meanwhile never see it.
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from discrete_meanflow.data import Alphabet, content, distinct, read, split
 from discrete_meanflow.data import lines as line_files
 from discrete_meanflow.data import tokens as token_files
-from discrete_meanflow.data.chemistry import SYMBOL
+from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.strings import Strings
@@ -40,21 +40,30 @@ def test_decoding_undoes_encoding(strings):
 
 smiles = st.lists(
     st.lists(
-        st.sampled_from(["C", "c", "l", "N", "1", "(", "[", "]", "[nH]", "[NH2+]", "Cl", "%12"]),
+        st.sampled_from(
+            ["C", "c", "l", "N", "1", "(", ")", "=", "[", "]", "[nH]", "[NH2+]", "Cl", "%12"]
+        ),
         max_size=6,
     ).map("".join),
     min_size=1, max_size=8,
-).filter(lambda strings: len(set().union(*map(SYMBOL.findall, strings))) >= 2)  # fmt: skip
+)  # fmt: skip
 
 
-@given(smiles)
-def test_symbols_may_be_longer_than_a_letter(strings):
+@given(smiles, st.sampled_from([SYMBOL, BOUND_ATOM]))
+def test_symbols_may_be_longer_than_a_letter(strings, symbol):
     """However atoms meet, the alphabet cuts strings as the rule did that it was made by."""
-    alphabet = Alphabet.of(strings, SYMBOL)
-    assert [alphabet.cut(s) for s in strings] == [SYMBOL.findall(s) for s in strings]
+    cuts = [symbol.findall(s) for s in strings]
+    assume(len(set().union(*cuts)) >= 2)
+    alphabet = Alphabet.of(strings, symbol)
+    assert [alphabet.cut(s) for s in strings] == cuts
     tokens = alphabet.encode(strings)
-    assert tokens.shape[1] == max(len(SYMBOL.findall(s)) for s in strings)
+    assert tokens.shape[1] == max(map(len, cuts))
     assert alphabet.decode(tokens) == strings
+
+
+def test_an_atom_with_all_that_binds_it_is_a_symbol():
+    found = BOUND_ATOM.findall("CC(=O)N1C[C@H]2CC12(F)/C=C\\Cl.[Na+]")
+    assert " ".join(found) == "C C (=O) N1 C [C@H]2 C C12 (F) /C =C \\Cl .[Na+]"
 
 
 def test_an_atom_in_brackets_is_a_symbol():

@@ -10,7 +10,7 @@ from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_on
 from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
-from discrete_meanflow.network import MLP, FlatMLP, SingleTime, Transformer
+from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
     Composition,
@@ -565,6 +565,25 @@ class TestCheckpoint:
     def test_other_shapes(self, saved):
         with pytest.raises(InputError, match="lacks"):
             self.load(saved, width=16)
+
+    def test_soft_states_are_no_hard_ones(self, tmp_path):
+        """Though the same network takes both."""
+        data = BigramChain.dirichlet(4, 6)
+        soft = sequence_problem(data, process=Soft)
+        hard = sequence_problem(
+            data,
+            process=Uniform,
+            kernel=lambda: BoundaryKernel(AdaptiveTransformer(4, 6), Linear()),
+        )
+        path, recipe = tmp_path / "soft.safetensors", Recipe(1, batch=4)
+        trainer = Trainer(soft, recipe, [1])
+        finish(trainer)
+        checkpoint.save(path, trainer, {}, {})
+        checkpoint.load(path, Trainer(soft, recipe, [1]), {})
+        with pytest.raises(InputError, match="is of soft states, this is for hard"):
+            checkpoint.load(path, Trainer(hard, recipe, [1]), {})
+        with pytest.raises(InputError, match="start from is of soft states, this is for hard"):
+            Trainer(hard, recipe, [1], start=trainer.kernels())
 
     def test_no_folder(self, tmp_path):
         trainer = Trainer(PROBLEMS["single sample"], Recipe(10, batch=8, block=10), [1])

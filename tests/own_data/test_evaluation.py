@@ -18,7 +18,7 @@ from discrete_meanflow.metric.two_sites import two_site_correlation
 from discrete_meanflow.onestep import drawn as drawing
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
-from discrete_meanflow.onestep.evaluate import Judge, evaluate, judged
+from discrete_meanflow.onestep.evaluate import Judge, _well_formed, evaluate, judged
 from discrete_meanflow.onestep.prepare import prepare
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes
@@ -71,6 +71,12 @@ def test_two_sites_of_an_alignment_are_compared(judgeable):
     codec = kinds.Fasta().of(["ACGU", "ACG"]).codec
     padded = Judge(replace(fasta, codec=codec), train[:4] * 0, train[:4] * 0)
     assert "two sites" not in padded(train[:4] * 0)
+
+
+def test_what_goes_on_behind_its_end_is_not_well_formed():
+    x = torch.tensor([[0, 1, 2], [0, 2, 2], [2, 2, 2], [0, 2, 1], [2, 0, 1]])  # 2: the end
+    assert _well_formed(x, 2) == 2 / 5
+    assert _well_formed(x, None) == 1
 
 
 ASKED, READ = Asked(20, 3, (1, 4)), ("held out", "1 step", "4 steps")

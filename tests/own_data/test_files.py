@@ -19,13 +19,14 @@ from discrete_meanflow.data import TokenArray, content, room, windows
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.cells import type_of, type_told_by
+from discrete_meanflow.data.classes import with_label
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Dataset
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.prepare import cut, understood
+from discrete_meanflow.onestep.prepare import check_one_length, cut, understood
 from own_records import FILES, ROWS, WORDS, train_by_command, write
 from test_cli import in_process
 
@@ -261,6 +262,46 @@ def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsy
     assert model.config.codec.decode(tokens) == ["the dog ran", "cat"]
     with pytest.raises(InputError, match="no tokenizer"):
         kinds.Tokenised(text).read(text)
+
+
+def test_what_a_tokenizer_has_no_piece_for_is_told(tokenizer, tmp_path):
+    from tokenizers import Tokenizer, models
+
+    letters = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))  # drops all others
+    letters.save(str(tmp_path / "letters.json"))
+    strings = ["ab", "abc", "ba", "b a"]
+    dropping = Pieces.of(strings, tmp_path / "letters.json")
+    unknown = Pieces.of(["the cat", "the cow"], tokenizer)
+    assert [dropping.missing(each) for each in strings] == ["", "c", "", ""]
+    assert unknown.missing("the cow ran") == "cow"
+    for codec, pattern, message in ((dropping, "zabz", "'z'"), (unknown, "the cow", "'cow'")):
+        with pytest.raises(InputError, match=f"no piece for {message}"):
+            codec.known(pattern)
+    card = understood(dropping, Dataset(strings, dropping))
+    assert card["note"].startswith("of 1 of 4 records the tokenizer has no piece for some")
+    assert "note" not in understood(unknown, Dataset(["the cat", "cat"], unknown))
+
+
+def test_tokens_are_counted_where_none_is_filled_up(tokenizer):
+    codec = Pieces.of(["the cat sat", "cat sat"], tokenizer)
+    check_one_length(Dataset(["the cat", "the dog"], codec))
+    with pytest.raises(InputError, match="record 2 has 2 symbols, the first 3"):
+        check_one_length(Dataset(["the cat sat", "cat sat"], codec))
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.npz.gz"])
+def test_classes_may_stand_before_the_records_or_in_a_file(name, tmp_path):
+    classes = numpy.array([3, 1, 3])
+    numpy.savez(tmp_path / "a.npz", y=classes, x=numpy.array([[0, 1], [1, 2], [2, 0]]))
+    numpy.save(tmp_path / "y.npy", classes)
+    (tmp_path / "y.txt").write_text("3\n1\n3\n")
+    path = tmp_path / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress((tmp_path / "a.npz").read_bytes()))
+    dataset = kinds.detect(path).read(path)
+    assert dataset.records.tolist() == [[0, 1], [1, 2], [2, 0]]
+    for label in ("y", str(tmp_path / "y.npy"), str(tmp_path / "y.txt")):
+        assert with_label(dataset, path, label).records[1] == ["3", "1", "3"]
 
 
 def test_tokens_of_256_symbols_are_read_back(tmp_path):

@@ -199,7 +199,7 @@ def test_what_is_missing_in_a_frame_is_told(missing):
     frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": pandas.array([1, 2, None], dtype="Int64")})
     if missing != "NA":
         frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1, 2, value]})
-    with pytest.raises(InputError, match="row 2, column 2: a missing value"):
+    with pytest.raises(InputError, match="row 3, column 2: a missing value"):
         dataset_of(frame)
 
 

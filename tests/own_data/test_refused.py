@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import os
 import shutil
 
 import numpy
@@ -17,6 +18,8 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.train import train
+from discrete_meanflow.training import Processes, checkpoint
 from own_records import FILES, ROWS, write
 from test_cli import in_process
 
@@ -25,6 +28,7 @@ BAD_FILES = [
     ("a.txt", b"one\n", "one distinct record"),
     ("a.txt", b"aa\naaa\n\xff\n", "line 3: not UTF-8"),
     ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
+    ("a.txt", b"aaa\naa\n", "at least 2 symbols, got 'a'"),  # a pad is none
     ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 cells"),
     ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
     ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
@@ -291,3 +295,45 @@ def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
     save_file({"tokens": tokens}, tmp_path / "run" / "train.safetensors")
     with pytest.raises(InputError, match="their columns do not have"):
         run.read_tokens(tmp_path / "run", run.TRAIN, codec)
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (None, "needs records, got NoneType"),
+        (5, "needs records, got int"),
+        (numpy.array([[0, -1], [1, 2]]), r"data: -1 at \(0, 1\)"),
+        ([["a", "b"], ["a", None]], "row 2, column 2: a missing value"),
+    ],
+)
+def test_bad_records_in_python_are_told_with_their_place(records, message):
+    with pytest.raises(InputError, match=message):
+        OneStepModel.fit(records, iterations=2)
+
+
+def test_a_run_folder_writes_nowhere_else_and_is_not_waited_for(trained, tmp_path):
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    shutil.copytree(trained / "lines", folder)
+    elsewhere.mkdir()
+    weights = folder / run.WEIGHTS
+    weights.unlink()
+    shutil.rmtree(folder / run.BOARD, ignore_errors=True)
+    (folder / run.BOARD).symlink_to(elsewhere)
+    with pytest.raises(InputError, match="is a link"):
+        train(folder, Processes(), lambda news: None)
+    assert not list(elsewhere.iterdir())
+    for path in (weights, *(folder / name for name in run.CHECKPOINTS)):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        assert checkpoint.iteration_in(path) == 0
+    for so_far in (False, True):
+        with pytest.raises(InputError, match="no such file"):
+            OneStepModel.load(folder, "cpu", so_far=so_far)
+
+
+def test_a_taken_folder_is_refused_before_the_file_is_read(trained, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.txt").write_text("")  # which would be refused, too
+    words = ("train", tmp_path / "a.txt", "--out", trained / "lines")
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "holds a run already" in err

@@ -55,7 +55,8 @@ class Train:
     bins: int | None = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
     label: str | None = None
-    """Where classes are: a column of the table, an array of the .npz, or a file of one a line."""
+    """Where classes are: a column of the table, an array of the .npz, a .npy, or a file of one a
+    line."""
     held_out: int | None = None
     """Records kept apart for evaluation (default: 15 %, at most 10,000)."""
     seed: int = 0
@@ -118,8 +119,9 @@ class Train:
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
         from discrete_meanflow.onestep.folder import read_config
         from discrete_meanflow.onestep.plan import count
-        from discrete_meanflow.onestep.prepare import check_one_length, prepare
+        from discrete_meanflow.onestep.prepare import check_one_length, check_room, prepare
 
+        check_room(folder)  # before a large file is read
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if self.tokenizer is not None:
             if self.kind not in ("auto", "lines"):
@@ -314,6 +316,7 @@ def _bar(
 
     from discrete_meanflow.onestep import OneStepModel
     from discrete_meanflow.onestep.folder import read_config
+    from discrete_meanflow.onestep.plan import COUPLE_STEPS
 
     config, shown = read_config(folder), time.monotonic()
     columns = (
@@ -337,7 +340,9 @@ def _bar(
                     done = f"{news.iteration} of {total} steps, {news.seconds:.0f} s"
                     console.print(f"{done}, {words}", highlight=False, soft_wrap=True)
                 now = OneStepModel(folder, config, news.kernel())
-                some = config.codec.decode(next(now.tokens(SHOWN, seed=0)))
+                # The first stage learns short steps alone.
+                steps = COUPLE_STEPS if news.iteration <= config.plan.iterations else 1
+                some = config.codec.decode(next(now.tokens(SHOWN, steps, seed=0)))
                 text = "  ".join(_short(each) for each in some)
                 console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)
 

@@ -67,6 +67,8 @@ class Alphabet:
             present.update(cut)
             lengths[len(cut)] += 1
         found = sorted(present)
+        if len(found) < 2:
+            raise InputError(f"alphabet: needs at least 2 symbols, got '{''.join(found)}'")
         if len(found) > MOST:
             raise InputError(f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work")
         pad = None

@@ -94,12 +94,15 @@ def classed(dataset: Dataset, classes: Any) -> Dataset:
 
 
 def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
-    """``label`` is a column of the table, an array of the .npz, or a file with a class a line."""
+    """``label`` is a column of the table, an array of the .npz, a .npy, or a file with a class a
+    line."""
     if isinstance(dataset.codec, Columns):
         return classed(dataset, label)
-    if path.suffix == ".npz":
-        classes = read.array_named(path, label)
-        if classes.ndim != 1:
-            raise InputError(f"--label: '{label}' has shape {classes.shape}, not one per record")
-        return classed(dataset, classes.tolist())
-    return classed(dataset, read.lines(Path(label)))
+    file = Path(label)
+    inside = ".npz" in path.suffixes and not file.is_file()
+    if not inside and ".npy" not in file.suffixes:
+        return classed(dataset, read.lines(file))
+    classes = read.array_named(path, label) if inside else read.array_named(file)
+    if classes.ndim != 1:
+        raise InputError(f"--label: '{label}' has shape {classes.shape}, not one per record")
+    return classed(dataset, classes.tolist())

@@ -1,8 +1,8 @@
 """Strings in the pieces of a tokenizer, in the place of characters."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,10 @@ class Pieces(Codec):
     def length(self) -> int:
         return self.size
 
+    def count(self, string: str) -> int:
+        """How many positions a string takes."""
+        return len(self.reader.encode(string).ids)
+
     def encode(self, records: Collection[str]) -> State:
         rows = [each.ids for each in self.reader.encode_batch(list(iter(records)))]
         for i, row in enumerate(rows, 1):
@@ -70,6 +74,24 @@ class Pieces(Codec):
             place[: len(row)] = row
         return torch.from_numpy(filled)
 
+    def missing(self, string: str) -> str:
+        """What of a string the tokenizer has no piece for: unknown to it, or dropped."""
+        found = self.reader.encode(string, add_special_tokens=False)
+        told, unknown = zip(found.tokens, found.offsets, strict=True), self._unknown
+        lost = [string[a:b] for token, (a, b) in told if token == unknown]
+        return " ".join([*lost, *(c for c in dict.fromkeys(string) if self._dropped(c))])
+
+    @cached_property
+    def _unknown(self) -> str | None:
+        return getattr(self.reader.model, "unk_token", None)
+
+    @cached_property
+    def _dropped(self) -> Callable[[str], bool]:
+        """Whether nothing is made of a character, and that is no space."""
+        return cache(
+            lambda c: not (c.isspace() or self.reader.encode(c, add_special_tokens=False).ids)
+        )
+
     def decode(self, tokens: State) -> list[str]:
         """Up to the first end: a tokenizer has no sign for one in the middle."""
         rows = tokens.tolist()
@@ -79,6 +101,8 @@ class Pieces(Codec):
 
     def known(self, pattern: Any) -> dict[int, int]:
         """A pattern is a beginning: what follows is unknown, an end that a tokenizer adds, too."""
+        if missing := self.missing(in_text(pattern)):
+            raise InputError(f"clamp: the tokenizer has no piece for '{missing}'")
         ids, bare = (
             self.reader.encode(in_text(pattern), add_special_tokens=s).ids for s in (True, False)
         )

@@ -167,7 +167,8 @@ def parquet(path: Path) -> Rows:
 
 
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
-    """The array of that name in a .npz; without a name the first, or the one of a .npy."""
+    """The array of that name in a .npz; without a name the first of two axes or more, or the one
+    of a .npy."""
     with unpacked(path) as file:
         try:
             found = numpy.load(file, allow_pickle=False)
@@ -177,7 +178,9 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
                 if name is not None and name not in found.files:
                     names = ", ".join(found.files)
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
-                found = found[found.files[0] if name is None else name]
+                arrays = (found[each] for each in (found.files if name is None else [name]))
+                first = next(arrays)
+                found = next((a for a in (first, *arrays) if a.ndim > 1), first)
         except InputError:
             raise
         except DAMAGED as error:
@@ -193,13 +196,17 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
 
 def array(path: Path) -> numpy.ndarray:
     """Whole numbers from 0, records along the first axis. Of several arrays in a file, the
-    first."""
-    found = array_named(path)
+    first that has records."""
+    return whole_numbers_from_0(array_named(path), str(path))
+
+
+def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
+    """The array itself, records along its first axis; another is refused."""
     if found.ndim < 2 or not found.size:
-        raise InputError(f"{path}: needs records along the first axis, got shape {found.shape}")
+        raise InputError(f"{where}: needs records along the first axis, got shape {found.shape}")
     if found.dtype.kind not in "iub":
-        raise InputError(f"{path}: needs whole numbers, got {found.dtype}")
+        raise InputError(f"{where}: needs whole numbers, got {found.dtype}")
     if found.min() < 0:
         place = tuple(int(i) for i in numpy.argwhere(found < 0)[0])
-        raise InputError(f"{path}: {int(found[place])} at {place}: numbers must be 0 or more")
+        raise InputError(f"{where}: {int(found[place])} at {place}: numbers must be 0 or more")
     return found

@@ -41,6 +41,10 @@ class Strings(Codec):
         """The symbol behind the end, where there is one."""
         return self.alphabet.pad_number
 
+    def count(self, string: str) -> int:
+        """How many positions a string takes."""
+        return self.alphabet.count(string)
+
     def encode(self, records: Collection[str]) -> State:
         return self.alphabet.packed(records, self.size)
 

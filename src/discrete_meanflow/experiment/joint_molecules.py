@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from discrete_meanflow.data import Alphabet, read, split
-from discrete_meanflow.data.chemistry import SYMBOL
+from discrete_meanflow.data.chemistry import BOUND_ATOM
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
 from discrete_meanflow.metric.molecules import ATOMS, Molecule, count_tv, read_smiles
@@ -37,7 +37,7 @@ class JointMolecules(RealData):
 
     def cut(self) -> Records:
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))
-        alphabet = Alphabet.of(smiles, SYMBOL)
+        alphabet = Alphabet.of(smiles, BOUND_ATOM)
         held_out = min(HELD_OUT, len(smiles) // 4)
         return Records(*split(alphabet.encode(smiles), held_out), alphabet)
 

@@ -1,6 +1,5 @@
 """Judge a run by the records it has not seen, with their own sampling noise as the floor."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,8 +73,8 @@ class Judge:
             "nearest": two_samples.nearest(x, self.train),
             "AUC": two_samples.telling_apart(self.reference, x),
         }
-        if isinstance(codec, Strings):
-            found["well-formed"] = _well_formed(records, codec.alphabet.pad)
+        if isinstance(codec, Strings | Pieces):
+            found["well-formed"] = _well_formed(x, codec.pad)
             if isinstance(self.kind, Fasta) and codec.pad is None:  # aligned: places mean something
                 found["two sites"] = two_site_correlation(x, reference, n)
         if isinstance(self.kind, Windows):
@@ -99,6 +98,10 @@ class Judge:
         return found
 
 
-def _well_formed(strings: Sequence[str], pad: str | None) -> float:
+def _well_formed(x: State, pad: int | None) -> float:
     """The share that is not empty and has nothing behind its end."""
-    return sum(bool(s) and (pad is None or pad not in s) for s in strings) / len(strings)
+    if pad is None:
+        return 1.0
+    ended = x == pad
+    goes_on = (ended[:, :-1] & ~ended[:, 1:]).any(1)
+    return (~ended[:, 0] & ~goes_on).double().mean().item()

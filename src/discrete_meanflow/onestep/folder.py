@@ -216,7 +216,7 @@ def _newest_checkpoint(folder: Path, wanted: bool) -> Path:
     """That of a run which is not trained to the end; refused where it is not wanted."""
     begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
     if not wanted:
-        enough = "; or sample it as it is, --so-far" * bool(begun)
+        enough = f"; or as it is, dmf sample {folder} --so-far" * bool(begun)
         raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}{enough}")
     if not begun:
         raise InputError(f"{folder} has no checkpoint yet; training writes them as it goes")
@@ -225,6 +225,8 @@ def _newest_checkpoint(folder: Path, wanted: bool) -> Path:
 
 def read_tensors(path: Path, names: set[str], among: bool = False) -> dict[str, Tensor]:
     """The tensors with these names of a safetensors file, which may be some ``among`` others."""
+    if not path.is_file():  # a pipe would be waited for
+        raise InputError(f"cannot read {path}: there is no such file")
     try:
         with safe_open(path, framework="pt") as file:
             held = set(file.keys())

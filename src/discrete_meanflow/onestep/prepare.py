@@ -3,7 +3,7 @@
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.data.read import whole_numbers_from_0
 from discrete_meanflow.data.split import check_held_out, first_occurrences, picked, shuffled
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
@@ -29,6 +30,7 @@ from discrete_meanflow.types import State
 
 Json = dict[str, Any]
 LATE = 1.2  # times the minutes that were given, from which on it is told
+LOOKED_AT = 10_000  # records, for what a tokenizer loses
 FEW = 0.001  # of the records, that make all others long
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000  # share of the distinct records, and at most
 
@@ -55,8 +57,7 @@ def prepare(
     """
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
-    if (out / "config.json").exists():
-        raise InputError(f"{out} holds a run already; dmf train --resume {out}, or another --out")
+    check_room(out)
     codec = dataset.codec
     tokens = dataset.encoded()
     if dataset.tokens is None:
@@ -90,15 +91,23 @@ def prepare(
     return card
 
 
+def check_room(out: Path) -> None:
+    """Refuse a folder that a run is in."""
+    if (out / "config.json").exists():
+        raise InputError(f"{out} holds a run already; dmf train --resume {out}, or another --out")
+
+
 def check_one_length(dataset: Dataset) -> None:
     """Refuse strings that would have to be filled up."""
     codec = dataset.codec.bare
-    if not isinstance(codec, Strings) or codec.pad is None:
+    if not isinstance(codec, Strings | Pieces) or codec.pad is None:
         return
     strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
-    lengths = map(codec.alphabet.count, strings)
+    lengths = map(codec.count, strings)
     first = next(lengths)
     number, length = next(((i, n) for i, n in enumerate(lengths, 2) if n != first), (0, 0))
+    if not number and isinstance(codec, Pieces):
+        return
     if not number:
         raise InputError("the data changed while they were read")
     raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
@@ -154,8 +163,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
     if isinstance(codec, Strings):
         known = dataset.records is not None
-        count = codec.alphabet.count
-        lengths = Counter(map(count, dataset.records) if known else [codec.length])
+        lengths = Counter(map(codec.count, dataset.records) if known else [codec.length])
         shortest, middle, longest = min(lengths), _median(lengths), max(lengths)
         found = {
             "alphabet": str(codec.alphabet),
@@ -174,7 +182,12 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
         return {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
     if isinstance(codec, Pieces):
-        return {"symbols": codec.vocabulary, "tokens at most": codec.length}
+        found = {"symbols": codec.vocabulary, "tokens at most": codec.length}
+        some = list(itertools.islice(iter(dataset.records), LOOKED_AT))
+        if lossy := sum(bool(codec.missing(each)) for each in some):
+            text = f"of {lossy:,} of {len(some):,} records the tokenizer has no piece for some"
+            found["note"] = f"{text}, which is lost"
+        return found
     assert isinstance(codec, Arrays)
     return {"shape": list(codec.shape), "symbols": codec.symbols}
 
@@ -204,11 +217,13 @@ def dataset_of(
     if isinstance(records, torch.utils.data.Dataset):
         records = _without_labels(records)
     elif not isinstance(records, numpy.ndarray | torch.Tensor):
+        if not isinstance(records, Iterable):
+            raise InputError(f"data: needs records, got {type(records).__name__}")
         records = list(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(_is_row(each) for each in records) and strings is None:
-        rows = [_cells(i, row) for i, row in enumerate(records)]
+        rows = [_cells(i, row) for i, row in enumerate(records, 1)]
         return Table(), _table([f"c{i + 1}" for i in range(len(rows[0]))], rows, bins)
     if bins is not None:
         raise InputError("data: bins are for rows of a table, or a frame")
@@ -228,7 +243,7 @@ def _frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
     if len(set(names)) < len(names):
         raise InputError("data: two columns of the frame have one name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
-    dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows)], bins, types)
+    dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows, 1)], bins, types)
     assert isinstance(dataset.codec, Columns)
     codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
     return Table(), replace(dataset, codec=codec)
@@ -273,9 +288,4 @@ def _array(records: Any) -> Dataset:
         array = numpy.asarray(records)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"data: records must have one shape ({error})") from None
-    if array.ndim < 2 or array.dtype.kind not in "iub" or array.min(initial=0) < 0:
-        raise InputError(
-            f"data: needs whole numbers from 0, records along the first axis, got {array.dtype} of "
-            f"shape {array.shape}"
-        )
-    return Dataset(array, Arrays.of(array))
+    return Dataset(array, Arrays.of(whole_numbers_from_0(array, "data")))

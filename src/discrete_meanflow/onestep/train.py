@@ -187,4 +187,6 @@ def _board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
+    if folder.is_symlink():
+        raise InputError(f"{folder} is a link, which could lead anywhere: remove it")
     return SummaryWriter(str(folder), purge_step=step)

@@ -22,6 +22,7 @@ def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
         "format": FORMAT,
         "settings": settings,
         "device": trainer.device.type,
+        "states": trainer.stack.states,
         "iteration": trainer.iteration,
         "seconds": trainer.seconds,
         "history": history,
@@ -37,6 +38,8 @@ def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -
 
 def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
     """Put the state in ``path`` into a fresh trainer and return the history."""
+    if not path.is_file():
+        raise InputError(f"checkpoint {path} is no file; delete it")
     try:
         with safe_open(path, framework="pt") as file:
             note = json.loads((file.metadata() or {}).get("note", "{}"))
@@ -52,8 +55,11 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
         raise InputError(f"checkpoint {path} is damaged: no time, no history; delete it")
     if note.get("settings") != settings:
         raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
+    states = trainer.stack.states
+    if note.get("states", states) != states:  # older ones say nothing of it
+        raise InputError(f"checkpoint {path} is of {note['states']} states, this is for {states}")
     device = trainer.device.type
-    if note.get("device", device) != device:  # older ones say nothing of it
+    if note.get("device", device) != device:  # nor of this
         raise InputError(
             f"checkpoint {path} was made on {note['device']}, whose random numbers {device} "
             f"does not have: go on with it on {note['device']}"
@@ -81,6 +87,8 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
 
 def iteration_in(path: Path) -> int:
     """The step a checkpoint was written at; 0 if there is none that can be read."""
+    if not path.is_file():  # a pipe would be waited for
+        return 0
     try:
         with safe_open(path, framework="pt") as file:
             return int(json.loads((file.metadata() or {})["note"])["iteration"])

@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import Kernel, SoftKernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import expand_like
@@ -55,6 +55,11 @@ class SideBySide:
             if first.requires_grad
         }
         self._check_constants()
+
+    @property
+    def states(self) -> str:
+        """What its kernels take: of one network, soft and hard states cannot be told apart."""
+        return _states(self.kernels[0])
 
     def _check_constants(self) -> None:
         """What is not trained is shared by all seeds, so it must not differ between them."""
@@ -122,11 +127,20 @@ class SideBySide:
                 f"got {len(kernels)}"
             )
         for i, kernel in enumerate(kernels):
+            if _states(kernel) != self.states:
+                raise InputError(
+                    f"trainer: the kernel to start from is of {_states(kernel)} states, this is "
+                    f"for {self.states}"
+                )
             given = dict(kernel.named_parameters())
             for name, stacked in self.parameters.items():
                 if name not in given or given[name].shape != stacked[i].shape:
                     raise InputError(f"trainer: the kernel to start from has another {name}")
                 stacked[i].copy_(given[name])
+
+
+def _states(kernel: Kernel) -> str:
+    return "soft" if isinstance(kernel, SoftKernel) else "hard"
 
 
 def clipped(gradients: dict[str, Tensor], clip: float) -> dict[str, Tensor]:

@@ -115,7 +115,7 @@ class Trainer:
                 device=self.device,
             )
             # A captured step is bound to its block's size; only the last may be shorter.
-            if run is None or steps < self.recipe.block:
+            if run is None or (isinstance(run, CapturedBlock) and steps < self.recipe.block):
                 run = self._prepared(paths, rates)
             with _tf32(self.recipe.tf32) if self.shared else contextlib.nullcontext():
                 losses = run(paths, rates).cpu()  # (steps, seeds)
