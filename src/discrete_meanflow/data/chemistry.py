@@ -7,7 +7,7 @@ from discrete_meanflow.errors import InputError
 # Of SMILES: an atom in brackets, or of two letters, a ring of two digits; else a letter.
 SYMBOL = re.compile(r"\[[^\[\]]*\]|Br|Cl|%\d\d|.", re.DOTALL)
 # An atom with all that binds it: a branch that it opens, the bond before it, rings, branches that
-# it closes. So many symbols are fewer in a row, and of these few have to agree.
+# it closes. A string has fewer of these, so that fewer positions have to agree.
 BOUND_ATOM = re.compile(
     r"\(?[-=#$:~/\\.]?(?:\[[^\[\]]*\]|Br|Cl|[A-Za-z*])(?:[-=#$:/\\]?(?:\d|%\d\d))*\)*|.",
     re.DOTALL,

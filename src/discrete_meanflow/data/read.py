@@ -178,9 +178,9 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
                 if name is not None and name not in found.files:
                     names = ", ".join(found.files)
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
-                arrays = (found[each] for each in (found.files if name is None else [name]))
-                first = next(arrays)
-                found = next((a for a in (first, *arrays) if a.ndim > 1), first)
+                wanted = found.files if name is None else [name]
+                arrays = (found[each] for each in (*wanted, wanted[0]))  # read one by one
+                found = next(a for i, a in enumerate(arrays) if a.ndim > 1 or i == len(wanted))
         except InputError:
             raise
         except DAMAGED as error:
