@@ -117,9 +117,9 @@ class Train:
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.classes import with_label
         from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
-        from discrete_meanflow.onestep.folder import read_config
+        from discrete_meanflow.onestep.folder import check_room, read_config
         from discrete_meanflow.onestep.plan import count
-        from discrete_meanflow.onestep.prepare import check_one_length, check_room, prepare
+        from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
         check_room(folder)  # before a large file is read
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)

@@ -79,10 +79,16 @@ class Config:
             raise InputError(f"config.json is damaged: {error}") from None
 
 
+def check_room(folder: Path) -> None:
+    """Refuse a folder that holds a run already."""
+    if (folder / "config.json").exists():
+        more = f"dmf train --resume {folder}, or another --out"
+        raise InputError(f"{folder} holds a run already; {more}")
+
+
 def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
     """Write a new run; a folder that holds one already is refused."""
-    if (folder / "config.json").exists():
-        raise InputError(f"{folder} holds a run already; --resume {folder}, or another --out")
+    check_room(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -57,7 +57,7 @@ def prepare(
     """
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
-    check_room(out)
+    run.check_room(out)
     codec = dataset.codec
     tokens = dataset.encoded()
     if dataset.tokens is None:
@@ -89,12 +89,6 @@ def prepare(
     plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
-
-
-def check_room(out: Path) -> None:
-    """Refuse a folder that a run is in."""
-    if (out / "config.json").exists():
-        raise InputError(f"{out} holds a run already; dmf train --resume {out}, or another --out")
 
 
 def check_one_length(dataset: Dataset) -> None:
