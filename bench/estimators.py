@@ -29,7 +29,8 @@ def main() -> None:
     for name in (*ESTIMATORS, *BASELINES):
         cell = sequence_cell(given.law, name, Scale.paper)
         trainer = Trainer(cell.problem, cell.recipe, SEEDS, given.device)
-        each[name] = library_step(trainer, trainer._draw(steps), 3, given.device)
+        paths = trainer._draw(steps, trainer.generators)
+        each[name] = library_step(trainer, paths, 3, given.device)
     numbers: dict[str, float | str] = {"law": given.law}
     for name, step in each.items():
         numbers[f"{name}: ms per step and seed"] = 1e3 * step

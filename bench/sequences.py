@@ -57,7 +57,7 @@ def main() -> None:
     for name, objective in OBJECTIVES.items():
         problem = sequence_problem(data, objective=objective)
         trainer = Trainer(problem, Recipe(20_000, tf32=True), SEEDS, device)
-        paths = trainer._draw(steps)
+        paths = trainer._draw(steps, trainer.generators)
         slow = eager(problem, paths, device)
         fast = library_step(trainer, paths, 3, device)
         numbers |= {

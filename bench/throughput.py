@@ -94,7 +94,7 @@ def main() -> None:
             for optimiser, muon in (("AdamW", 0.0), ("Muon", MUON))
         }
         for optimiser, trainer in trainers.items():
-            paths = trainer._draw(BLOCK)
+            paths = trainer._draw(BLOCK, trainer.generators)
             step = library_step(trainer, paths, 3, device)
             numbers |= {
                 f"{name}, {optimiser}: training tokens per second": batch * D / step,

@@ -85,7 +85,7 @@ def main() -> None:
             KernelResidual(Sampled(process)),
         )
         trainer = Trainer(problem, Recipe(30_000), SEEDS, given.device)
-        paths = trainer._draw(STEPS)
+        paths = trainer._draw(STEPS, trainer.generators)
         slow = eager(problem, paths, given.device)
         fast = library_step(trainer, paths, 5, given.device)
         numbers |= {

@@ -146,7 +146,7 @@ def finish(trainer):
 def test_the_traced_step_is_the_step(p):
     """Tracing and folding zeros must not change a single bit of loss or gradient."""
     trainer = Trainer(p, Recipe(10, batch=16), [1, 2])
-    paths = trainer._draw(2)
+    paths = trainer._draw(2, trainer.generators)
     first, second = (tree_map(lambda a, i=i: a[i], paths) for i in range(2))
 
     def gradient(parameters, path):
@@ -195,7 +195,7 @@ def test_large_steps_take_the_seeds_in_turn(monkeypatch):
     monkeypatch.setattr(trainer_module, "LARGE_STEP", 1)
     in_turn = Trainer(p, recipe, [1, 2])
     assert torch.tensor(finish(in_turn)).allclose(torch.tensor(losses), rtol=1e-4)
-    path = tree_map(lambda a: a[0, 0], stacked._draw(1))
+    path = tree_map(lambda a: a[0, 0], stacked._draw(1, stacked.generators))
     for a, b in zip(stacked.kernels(), in_turn.kernels(), strict=True):
         laws = [k.probs(path.x, path.r, path.t) for k in (a, b)]
         assert (laws[0] - laws[1]).abs().max() < 2e-6
@@ -330,7 +330,7 @@ def test_steps_that_differ_in_constants_share_their_code(monkeypatch):
     for weight in (0.1, 3.0):
         p = sequences(lambda p, w=weight: hybrid(KernelResidual(Sampled(p)), KernelCE(), w))
         trainer = Trainer(p, Recipe(10, batch=16), [1, 2])
-        path = tree_map(lambda a: a[0], trainer._draw(1))
+        path = tree_map(lambda a: a[0], trainer._draw(1, trainer.generators))
         gradient = step_of(trainer)
         before = len(trace_module._COMPILED)
         _, exact = gradient(trainer.parameters, path)
@@ -347,7 +347,7 @@ def test_long_sums_are_split_without_changing_them(monkeypatch):
     monkeypatch.setattr(trace_module, "LONG_SUM", 64)
     monkeypatch.setattr(trace_module, "PIECE", 16)
     trainer = Trainer(PROBLEMS["sequences, KR"], Recipe(10, batch=64), [1, 2])
-    path = tree_map(lambda a: a[0], trainer._draw(1))
+    path = tree_map(lambda a: a[0], trainer._draw(1, trainer.generators))
     gradient = step_of(trainer)
     graph = trace(gradient, trainer.parameters, path)
     before = len(graph.graph.nodes)

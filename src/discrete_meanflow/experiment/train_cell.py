@@ -3,6 +3,7 @@
 import copy
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
@@ -24,16 +25,15 @@ def train_cell(
     """Train one cell, from its checkpoint if there is one, and write its measurements."""
     stage = Stage(order, cell, watch, stopped)
     try:
-        trainer = stage.train(cell.problem, cell.recipe, ".safetensors")
-        for i, coupling in enumerate(cell.then):
+        trainer = stage.train(0, cell.problem, cell.recipe)
+        for number, coupling in enumerate(cell.then, 1):
             kernel, problem = copy.deepcopy(trainer.kernels()[0]), cell.problem
-            suffix = f"-then{'' if i == 0 else i + 1}.safetensors"
             # A stage that has ended needs no couples, only its kernel.
-            if iteration_in(order.part(cell.name, suffix)) < coupling.recipe.iterations:
+            if iteration_in(stage.checkpoint(number)) < coupling.recipe.iterations:
                 with EXCLUSIVE:
-                    seed = order.seeds[0] + i
+                    seed = order.seeds[0] + number - 1
                     problem = coupling.problem(problem, kernel, seed, lambda done: stopped())
-            trainer = stage.train(problem, coupling.recipe, suffix, [kernel])
+            trainer = stage.train(number, problem, coupling.recipe, [kernel])
     except InputError as error:
         raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
@@ -67,10 +67,17 @@ class Stage:
         self.curve: Json = {"iteration": [], "loss": [], "at": []}
         self.done, self.seconds = 0, 0.0  # in the stages before
 
+    def checkpoint(self, number: int) -> Path:
+        suffix = {0: "", 1: "-then"}.get(number, f"-then{number}")
+        return self.order.part(self.cell.name, f"{suffix}.safetensors")
+
     def train(
-        self, problem: Problem, recipe: Recipe, suffix: str, start: list[Kernel] | None = None
+        self, number: int, problem: Problem, recipe: Recipe, start: list[Kernel] | None = None
     ) -> Trainer:
-        """To the end, from the checkpoint if there is one."""
+        """To the end, from the checkpoint if there is one.
+
+        A checkpoint belongs to the stages that led to it: others may follow one day.
+        """
         trainer = Trainer(problem, recipe, self.order.seeds, self.order.device, start)
         every = recipe.block * max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
         metrics: dict[str, float] = {}
@@ -88,8 +95,8 @@ class Stage:
 
         self.curve = train_session(
             trainer,
-            self.order.part(self.cell.name, suffix),
-            cell_settings(self.order, self.cell),
+            self.checkpoint(number),
+            cell_settings(self.order, replace(self.cell, then=self.cell.then[:number])),
             self.curve,
             on_block,
             self.stopped,

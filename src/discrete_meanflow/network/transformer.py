@@ -1,12 +1,24 @@
+import contextlib
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
+
+SHORT = 64  # positions, up to which the first of these is quicker than torch's choice
+FOR_SHORT = [
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.MATH,
+]
 
 
 class Transformer(nn.Module):
@@ -101,6 +113,16 @@ class Attention(nn.Module):
 
 def half_on_gpu(x: Tensor) -> bool:
     return x.is_cuda and x.element_size() == 2
+
+
+def quick_attention(length: int) -> AbstractContextManager[None]:
+    """Within it, the fused kernel that is quickest for so many positions (bench/attention.py).
+
+    The choice is torch's global one and takes time to make: it is for code that is traced, once.
+    """
+    if length > SHORT:
+        return contextlib.nullcontext()
+    return sdpa_kernel(FOR_SHORT, set_priority=True)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.network.transformer import quick_attention
 from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training.muon import Muon, inner_matrices
@@ -34,6 +35,7 @@ LARGE_STEP = 2048
 EXCLUSIVE = threading.Lock()  # trainers in threads trace and capture one at a time
 Stacked = dict[str, Tensor]
 Gradient = Callable[[Stacked, Stacked, PathSample], tuple[Tensor, Stacked]]
+Drawn = tuple[PathSample, list[torch.Generator]]  # and the generators as they are after it
 
 
 @dataclass(frozen=True)
@@ -102,23 +104,29 @@ class Trainer:
     def blocks(self) -> Iterator[BlockRecord]:
         """Train to the end, a record after each block. The whole loop."""
         run: Callable[[PathSample, Tensor], Tensor] | None = None
+        ahead: Drawn | None = None
+        aside = self._aside()
         while self.iteration < self.recipe.iterations:
             started = time.perf_counter()
             objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
             if objective is not self.stack.step.objective:
                 self.stack.step.objective, run = objective, None
-            steps = min(self.recipe.block, self.recipe.iterations - self.iteration)
-            paths = self._draw(steps)
-            ahead = range(self.iteration, self.iteration + steps)
+            paths, self.generators = ahead or self._next_block(self.iteration)
+            steps = len(paths.x)
             rates = torch.tensor(
-                [(self.recipe.learning_rate_at(i), self.recipe.pace_at(i)) for i in ahead],
+                [
+                    (self.recipe.learning_rate_at(i), self.recipe.pace_at(i))
+                    for i in range(self.iteration, self.iteration + steps)
+                ],
                 device=self.device,
             )
             # A captured step is bound to its block's size; only the last may be shorter.
             if run is None or (isinstance(run, CapturedBlock) and steps < self.recipe.block):
                 run = self._prepared(paths, rates)
             with _tf32(self.recipe.tf32) if self.shared else contextlib.nullcontext():
-                losses = run(paths, rates).cpu()  # (steps, seeds)
+                losses = run(paths, rates)  # (steps, seeds)
+            ahead = self._ahead(self.iteration + steps, aside)
+            losses = losses.cpu()
             self._check(losses)
             self.iteration += steps
             self.seconds += time.perf_counter() - started
@@ -128,10 +136,37 @@ class Trainer:
         """The kernels as they are now, one per seed: the running average, if one is kept."""
         return self.stack.members(self.average or self.parameters)
 
-    def _draw(self, steps: int) -> PathSample:
+    def _aside(self) -> torch.cuda.Stream | None:
+        """A stream beside that of the steps, on a GPU; what was put there before, it finds done."""
+        if self.device.type != "cuda":
+            return None
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        return stream
+
+    def _ahead(self, iteration: int, aside: torch.cuda.Stream | None) -> Drawn | None:
+        """The block that begins there, if one does, drawn while a GPU is at the steps before it.
+
+        On a stream of its own, since drawing waits, now and then, for what it has drawn so far.
+        """
+        if aside is None or iteration >= self.recipe.iterations:
+            return None
+        with torch.cuda.stream(aside):
+            drawn = self._next_block(iteration)
+        torch.cuda.current_stream(self.device).wait_stream(aside)
+        return drawn
+
+    def _next_block(self, iteration: int) -> Drawn:
+        """The trainer's own generators stay as they are until a block is trained on: what a
+        checkpoint keeps of them is from before."""
+        generators = [g.clone_state() for g in self.generators]
+        steps = min(self.recipe.block, self.recipe.iterations - iteration)
+        return self._draw(steps, generators), generators
+
+    def _draw(self, steps: int, generators: Sequence[torch.Generator]) -> PathSample:
         """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
         shape = (steps, self.recipe.batch)
-        drawn = [self.problem.paths(shape, g) for g in self.generators]
+        drawn = [self.problem.paths(shape, g) for g in generators]
         whole = (torch.stack(parts, 1) for parts in zip(*drawn, strict=True))
         return PathSample(*(self.processes.share(part, 2) for part in whole))
 
@@ -160,7 +195,8 @@ class Trainer:
         return gradient
 
     def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
-        with EXCLUSIVE, _tf32(self.recipe.tf32):
+        length = getattr(self.problem.process, "length", 1)
+        with EXCLUSIVE, _tf32(self.recipe.tf32), quick_attention(length):
             return self._runner(paths, rates)
 
     def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
