@@ -13,7 +13,8 @@ does most of that, too, and is idle for less.
 """
 
 import argparse
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -60,12 +61,87 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
 
 
 def busy(work: Callable[[], object]) -> float:
-    """Seconds that a GPU works in a call."""
+    """Seconds of a call in which a GPU works, on one stream or on several at once."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
-    events = [e for e in seen.key_averages() if e.device_type == DeviceType.CUDA]
-    return sum(e.self_device_time_total for e in events) / 1e6
+    ranges = (e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA)
+    return covered((r.start, r.end) for r in ranges) / 1e6  # from microseconds
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of intervals."""
+    total, reached = 0.0, -math.inf
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def steps_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:
+    """Of an optimiser: tokens a second, and the share of the peak in them."""
+    batch, device = trainer.recipe.batch, trainer.device.type
+    paths = trainer._draw(BLOCK, trainer.generators)
+    pace = batch * D / library_step(trainer, paths, 3, device)
+    return {
+        f"{name}: training tokens per second": pace,
+        f"{name}: share of the peak": pace * flops / limit,
+    }
+
+
+def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
+    """Of training as it is done, a block at a time: what it takes beyond its steps."""
+    blocks, device = trainer.blocks(), trainer.device.type
+    next(blocks)
+    whole = seconds(lambda: next(blocks), 3, device) / BLOCK
+    found = {
+        f"{name}: share of a block in which no step runs": 1
+        - trainer.recipe.batch * D / pace / whole
+    }
+    if device == "cuda":
+        key = f"{name}: share of a block in which the GPU is idle"
+        found[key] = 1 - busy(lambda: next(blocks)) / BLOCK / whole
+    return found
+
+
+def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:
+    """Of one step of generation."""
+    device, process = trainer.device.type, trainer.problem.process
+    assert isinstance(process, Soft)
+    noise = torch.Generator(device).manual_seed(0)
+    start = process.source((4 * trainer.recipe.batch, D), noise)
+    sampler = KernelSampler(trainer.kernels()[0])
+
+    def sample() -> None:
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            sampler.sample(start, noise)
+
+    pace = len(start) / seconds(sample, 3, device)
+    return {
+        f"{name}: one-step samples per second": pace,
+        f"{name}: sampling, share of the peak": pace * D * flops / 3 / limit,
+    }
+
+
+def measured(size: float, batch: int, device: str, limit: float) -> dict[str, float]:
+    """All of it for networks of a size."""
+    g = torch.Generator().manual_seed(0)
+    data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
+    net = network(size)
+    name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
+    flops = flops_per_token(net)
+    problem = Problem(
+        Soft(data, matched=MATCHED),
+        TauUniform(V),
+        lambda: SoftKernel(network(size), V),
+        PosteriorRegression(),
+    )
+    found: dict[str, float] = {}
+    for optimiser, muon in (("AdamW", 0.0), ("Muon", MUON)):
+        trainer = Trainer(problem, recipe(batch, device, muon), [0], device)
+        found |= steps_of(f"{name}, {optimiser}", trainer, flops, limit)
+    pace = found[f"{name}, Muon: training tokens per second"]
+    return found | blocks_of(name, trainer, pace) | samples_of(name, trainer, flops, limit)
 
 
 def main() -> None:
@@ -75,53 +151,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    device, batch = given.device, given.batch
-    g = torch.Generator().manual_seed(0)
-    data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
-    limit = peak(device)
+    device, batch, limit = given.device, given.batch, peak(given.device)
     numbers: dict[str, float | int] = {"batch": batch, "V": V, "D": D, "peak TFLOP/s": limit / 1e12}
     for size in given.sizes:
-        net = network(size)
-        name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
-        problem = Problem(
-            Soft(data, matched=MATCHED),
-            TauUniform(V),
-            lambda size=size: SoftKernel(network(size), V),
-            PosteriorRegression(),
-        )
-        trainers = {
-            optimiser: Trainer(problem, recipe(batch, device, muon), [0], device)
-            for optimiser, muon in (("AdamW", 0.0), ("Muon", MUON))
-        }
-        for optimiser, trainer in trainers.items():
-            paths = trainer._draw(BLOCK, trainer.generators)
-            step = library_step(trainer, paths, 3, device)
-            numbers |= {
-                f"{name}, {optimiser}: training tokens per second": batch * D / step,
-                f"{name}, {optimiser}: share of the peak": batch * D * flops_per_token(net)
-                / step / limit,
-            }  # fmt: skip
-        blocks = trainer.blocks()  # of the last, as it is trained
-        next(blocks)
-        whole = seconds(lambda blocks=blocks: next(blocks), 3, device) / BLOCK
-        if device == "cuda":
-            key = f"{name}: share of a block in which the GPU is idle"
-            numbers[key] = 1 - busy(lambda blocks=blocks: next(blocks)) / BLOCK / whole
-        kernel = trainer.kernels()[0]
-        noise = torch.Generator(device).manual_seed(0)
-        start = problem.process.source((4 * batch, D), noise)
-
-        def sample(kernel=kernel, start=start, noise=noise) -> None:
-            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-                KernelSampler(kernel).sample(start, noise)
-
-        one = seconds(sample, 3, device)
-        numbers |= {
-            f"{name}: share of a block in which no step runs": 1 - step / whole,
-            f"{name}: one-step samples per second": len(start) / one,
-            f"{name}: sampling, share of the peak": len(start) * D * flops_per_token(net) / 3
-            / one / limit,
-        }  # fmt: skip
+        found = measured(size, batch, device, limit)
+        print("\n".join(f"{key}: {value:.4g}" for key, value in found.items()), flush=True)
+        numbers |= found
     sizes = " ".join(f"{size:g}" for size in given.sizes)
     command = f"python bench/throughput.py --device {device} --sizes {sizes} --batch {batch}"
     record(f"throughput-{device}", device, command, numbers, given.out)

@@ -120,10 +120,11 @@ def _share_of_the_peak(run: Json) -> list[str]:
     steps, samples, idle = [], [], []
     for size in sizes:
         waits, no_step = (
-            run[f"{size}: share of a block in which {what}"]
+            run.get(f"{size}: share of a block in which {what}")
             for what in ("the GPU is idle", "no step runs")
         )
-        idle.append(f"{size}: {waits:.1%} ({no_step:.1%})")
+        known = "at most" if waits is None else f"{waits:.1%} of"
+        idle.append(f"{size}: {known} {no_step:.1%}")
         adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
         rate = run[f"{size}, AdamW: training tokens per second"]
         steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
@@ -139,7 +140,7 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
-        "| share of a block of steps in which the GPU is idle (wanted: below 3 %); in brackets, in "
+        "| share of a block of steps in which the GPU is idle (wanted: below 3 %), of that in "
         f"which it does no step, since paths are drawn | {run['device']} | {'; '.join(idle)} "
         f"| `{run['command']}` |",
     ]
