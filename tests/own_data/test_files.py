@@ -264,6 +264,56 @@ def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsy
         kinds.Tokenised(text).read(text)
 
 
+def test_windows_of_a_text_may_be_of_pieces(tokenizer, tmp_path, monkeypatch, capsys):
+    """As many tokens each, none cut where the text is read in parts, and the same in Python."""
+    text, words = tmp_path / "a.txt", ["the", "cat", "sat", "dog", "ran"]
+    order = torch.randint(5, (400,), generator=torch.Generator().manual_seed(0)).tolist()
+    text.write_text(
+        "\n\n".join(" ".join(words[i] for i in order[k : k + 9]) for k in range(0, 400, 9))
+    )
+    monkeypatch.setattr(windows, "MOUTHFUL", 50)  # characters
+    dataset = kinds.TokenisedWindows(7, tokenizer).read(text)
+    ids = [{"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4}[words[i]] for i in order]
+    assert dataset.encoded().tolist() == [ids[k : k + 7] for k in range(0, 399, 7)]
+    told = ("train", text, "--out", tmp_path / "run", "--iterations", 4, "--size", 1e4, "--batch",
+            8, "--device", "cpu", "--tokenizer", tokenizer, "--length", 7, "--no-pad")  # fmt: skip
+    code, out, err = in_process(monkeypatch, capsys, *told)
+    assert code == 0, err
+    assert "distinct: 57" in out
+    model = OneStepModel.load(tmp_path / "run", "cpu")
+    assert model.config.codec.length == 7
+    assert isinstance(model.config.kind, kinds.Windows)
+    assert all(line.startswith("cat sat") for line in model.sample(3, clamp="cat sat"))
+    assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
+    short = tmp_path / "b.txt"
+    short.write_text("the cat " * 10)
+    with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):
+        kinds.TokenisedWindows(64, tokenizer).read(short)
+
+
+def test_a_tokenizer_in_python(tokenizer):
+    strings = ["the cat sat", "the dog ran", "cat ran", "dog sat", "the cat ran"]
+    model = OneStepModel.fit(strings, iterations=4, size=1e4, batch=8, tokenizer=tokenizer)
+    assert (model.config.codec.vocabulary, model.config.codec.length) == (7, 3)
+    for wrong, message in (
+        ({"kind": "smiles"}, "for lines, not for smiles"), ({"tokenizer": 3}, "got int"),
+        ({"tokenizer": "missing.json"}, "No such file"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            OneStepModel.fit(strings, iterations=4, **{"tokenizer": tokenizer, **wrong})
+
+
+def test_a_tokenizer_that_cuts_and_fills_does_neither(tokenizer, tmp_path):
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_file(str(tokenizer))
+    made.enable_truncation(2)
+    made.enable_padding(pad_id=5, length=4)
+    made.save(str(tmp_path / "cuts.json"))
+    codec = Pieces.of(["the cat sat", "cat"], tmp_path / "cuts.json")
+    assert codec.encode(["the cat sat", "cat"]).tolist() == [[0, 1, 3], [1, 6, 6]]
+
+
 def test_what_a_tokenizer_has_no_piece_for_is_told(tokenizer, tmp_path):
     from tokenizers import Tokenizer, models
 
@@ -279,6 +329,8 @@ def test_what_a_tokenizer_has_no_piece_for_is_told(tokenizer, tmp_path):
             codec.known(pattern)
     card = understood(dropping, Dataset(strings, dropping))
     assert card["note"].startswith("of 1 of 4 records the tokenizer has no piece for some")
+    told = understood(dropping, Dataset(strings, dropping, torch.zeros(2, 3)))["note"]
+    assert told.startswith("of 1 of 4 lines at the beginning the tokenizer")
     assert "note" not in understood(unknown, Dataset(["the cat", "cat"], unknown))
 
 

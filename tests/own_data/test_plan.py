@@ -1,6 +1,7 @@
 """What is trained on the data, the machine and the minutes at hand."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import plan as plans
-from discrete_meanflow.onestep.plan import Plan, choose, fitted, sensible_size
+from discrete_meanflow.onestep.plan import COUPLE_STEPS, Plan, choose, fitted, sensible_size
 from discrete_meanflow.onestep.prepare import dataset_of
 from discrete_meanflow.sampler import lot_size
 from discrete_meanflow.training import Coupling, Recipe
@@ -167,3 +168,15 @@ def test_many_symbols_are_drawn_a_few_at_a_time():
     assert choose(Arrays((4, 4), 16), "cpu", plans.CPU_SIZE, 0, None, accumulate=200).batch == 400
     with pytest.raises(InputError, match="are too many"):
         choose(Arrays((100_000,), 10_000), "cpu", plans.CPU_SIZE, 0, None)
+
+
+def test_the_bar_goes_ahead_to_its_end_through_steps_couples_and_steps():
+    plan = choose(Arrays((4,), 4), "cpu", 1e4, 0)
+    plan = replace(plan, iterations=100, second=50, couples=3 * plan.batch)
+    way = [plan.work(i, 0) for i in range(101)]
+    way += [plan.work(100, share / 10) for share in range(1, 11)]
+    way += [plan.work(100 + i, 1) for i in range(1, 51)]
+    assert all(a < b for a, b in zip(way, way[1:], strict=False))
+    # A look without a gradient is a third of a step; the second stage's batch is twice as large.
+    assert way[-1] == pytest.approx(100 + COUPLE_STEPS + 2 * 50)
+    assert plan.coupling.recipe.batch == 2 * plan.first.batch

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -77,7 +78,7 @@ def test_strings_may_be_molecules():
     for records, name, message in (
         (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
         (["ab", "cd"], "table", "strings are no table"), (ROWS, "smiles", "list of strings alone"),
-        (["ab", "cd"], "tokenised", "needs --tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
+        (["ab", "cd"], "tokenised", "needs a tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             OneStepModel.fit(records, iterations=2, kind=name)
@@ -139,10 +140,14 @@ def test_a_fit_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def fail(news):
         raise ZeroDivisionError
 
+    OneStepModel.fit(WORDS, size=1e4, device="cpu", iterations=2)  # torch's own threads begin
+    threads = threading.active_count()
     for wish in ({"iterations": 1}, {"iterations": 4, "watch": fail}):
         with pytest.raises((InputError, ZeroDivisionError)):
             OneStepModel.fit(WORDS, size=1e4, device="cpu", **wish)
+        gc.collect()
         assert not list(tmp_path.glob("dmf-*"))
+        assert threading.active_count() <= threads  # none is left that would write there
 
 
 def test_a_run_with_links_is_not_copied(trained, tmp_path):

@@ -149,7 +149,10 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
         (("--no-pad",), "data.txt: record 2 has 3 symbols, the first 2; --pad allows it"),
-        (("--kind", "smiles", "--tokenizer", "t.json"), "--tokenizer is for lines, not for smiles"),
+        (
+            ("--kind", "smiles", "--tokenizer", "t.json"),
+            "--tokenizer is for lines and windows, not for smiles",
+        ),
         (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
     ],
 )

@@ -49,7 +49,7 @@ class Train:
     pad: bool = True
     """Whether records may differ in length, and short ones are filled up."""
     tokenizer: Path | None = None
-    """A Hugging Face tokenizers JSON: lines in its pieces, in the place of characters."""
+    """A Hugging Face tokenizers JSON: lines or windows in its pieces, not in characters."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of a table names its columns."""
     bins: int | None = None
@@ -116,24 +116,32 @@ class Train:
 
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.classes import with_label
-        from discrete_meanflow.data.kind import Table, Tokenised, Windows, detect, find_kind
+        from discrete_meanflow.data.kind import (
+            Table,
+            Tokenised,
+            TokenisedWindows,
+            Windows,
+            detect,
+            find_kind,
+        )
         from discrete_meanflow.onestep.folder import check_room, read_config
         from discrete_meanflow.onestep.plan import count
         from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
         check_room(folder)  # before a large file is read
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
-        if self.tokenizer is not None:
-            if self.kind not in ("auto", "lines"):
-                raise InputError(f"--tokenizer is for lines, not for {self.kind}")
-            kind = Tokenised(self.tokenizer)
         if isinstance(kind, Windows):
-            kind = Windows(self.length)
+            given = self.tokenizer
+            kind = TokenisedWindows(self.length, given) if given else Windows(self.length)
+        elif self.tokenizer is not None:
+            if self.kind not in ("auto", "lines"):
+                raise InputError(f"--tokenizer is for lines and windows, not for {self.kind}")
+            kind = Tokenised(self.tokenizer)
         elif isinstance(kind, Table):
             kind = Table(self.bins, {"auto": None, "yes": True, "no": False}[self.header])
         for option, fits in (("bins", Table), ("header", Table), ("length", Windows)):
-            given = getattr(self, option) != getattr(Train, option)
-            if given and not isinstance(kind, fits):
+            asked = getattr(self, option) != getattr(Train, option)
+            if asked and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
         try:
             dataset = kind.read(self._file)
@@ -306,44 +314,47 @@ def _bar(
 
     Between the stages, which share of the couples is made.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from discrete_meanflow.onestep import OneStepModel
-    from discrete_meanflow.onestep.folder import read_config
+    from discrete_meanflow.onestep.folder import CHECKPOINTS, read_config
     from discrete_meanflow.onestep.plan import COUPLE_STEPS
+    from discrete_meanflow.training.checkpoint import iteration_in
 
     config, shown = read_config(folder), time.monotonic()
-    columns = (
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeRemainingColumn(),
-    )
+    plan, total = config.plan, config.plan.iterations + config.plan.second
+    columns = (BarColumn(bar_width=30), TextColumn("{task.description}"), TimeRemainingColumn())
     live = console.is_terminal  # else lines, now and then
     with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as progress:
-        total = config.plan.iterations + config.plan.second
-        task = progress.add_task("preparing, up to a minute or so", total=total)
+        # Of a run that is gone on with, what was done before tells nothing of the pace.
+        before = sum(iteration_in(folder / name) for name in CHECKPOINTS)
+        task = progress.add_task(
+            "preparing, up to a minute or so",
+            total=plan.work(total, 1),
+            completed=int(plan.work(before, before > plan.iterations)),
+        )
+
+        def on_couples(done: float) -> None:
+            at = plan.work(plan.iterations, done)
+            progress.update(task, completed=at, description=f"couples: {done:.0%}")
 
         def show(news: "News") -> None:
             nonlocal shown
+            at, second = f"{news.iteration:,} of {total:,} steps", news.iteration > plan.iterations
             words = f"loss {news.loss:.3f}  {news.tokens_per_second:,.0f} tokens/s"
-            progress.update(task, completed=news.iteration, description=words)
+            progress.update(
+                task, completed=plan.work(news.iteration, second), description=f"{at}  {words}"
+            )
             if time.monotonic() - shown > SHOW_EVERY:
                 shown = time.monotonic()
                 if not live:
-                    done = f"{news.iteration} of {total} steps, {news.seconds:.0f} s"
-                    console.print(f"{done}, {words}", highlight=False, soft_wrap=True)
+                    line = f"{at}, {news.seconds:.0f} s, {words}"
+                    console.print(line, highlight=False, soft_wrap=True)
                 now = OneStepModel(folder, config, news.kernel())
                 # The first stage learns short steps alone.
-                steps = COUPLE_STEPS if news.iteration <= config.plan.iterations else 1
+                steps = 1 if second else COUPLE_STEPS
                 some = config.codec.decode(next(now.tokens(SHOWN, steps, seed=0)))
                 text = "  ".join(_short(each) for each in some)
                 console.print(f"{news.iteration:>8}  {text}", highlight=False, markup=False)
 
-        yield show, lambda done: progress.update(task, description=f"couples: {done:.0%}")
+        yield show, on_couples

@@ -84,7 +84,7 @@ def classed(dataset: Dataset, classes: Any) -> Dataset:
     column of the table that they stand in."""
     if isinstance(classes, str) and isinstance(dataset.codec, Columns):
         return replace(dataset, codec=replace(dataset.codec, label=classes))
-    if dataset.records is None:
+    if dataset.tokens is not None:
         raise InputError("classes: windows of one text have none")
     names = [str(each) for each in (classes.tolist() if hasattr(classes, "tolist") else classes)]
     if len(names) != len(dataset.records):

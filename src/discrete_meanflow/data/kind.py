@@ -26,7 +26,7 @@ from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
-from discrete_meanflow.data.windows import windows
+from discrete_meanflow.data.windows import token_windows, windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replacing
 from discrete_meanflow.types import State
@@ -43,7 +43,7 @@ Write = Callable[[Any], object]
 class Dataset:
     """Records of a file and the codec that turns them into tokens.
 
-    What is too large for records comes as ``tokens``.
+    What is too large for records comes as ``tokens``; ``records`` are then none, or some lines.
     """
 
     records: Any
@@ -109,9 +109,7 @@ class Tokenised(Lines):
         self.tokenizer = tokenizer
 
     def of(self, strings: Collection[str]) -> Dataset:
-        if self.tokenizer is None:
-            raise InputError("tokenised text needs --tokenizer FILE.json")
-        return Dataset(strings, Pieces.of(strings, self.tokenizer))
+        return Dataset(strings, Pieces.of(strings, _given(self.tokenizer)))
 
 
 class Smiles(Lines):
@@ -141,7 +139,7 @@ class Windows(Kind):
     """Windows of one long text, new lines included."""
 
     name = "windows"
-    codec = Strings
+    codec: ClassVar[type[Codec]] = Strings
 
     def __init__(self, length: int = WINDOW) -> None:
         self.length = length
@@ -154,6 +152,27 @@ class Windows(Kind):
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
         with _text(path) as out:
             yield lambda records: out.writelines(f"{record}\n\n" for record in records)
+
+
+class TokenisedWindows(Windows):
+    """Windows of one long text, in the pieces of a tokenizer."""
+
+    name = "tokenised-windows"
+    codec = Pieces
+
+    def __init__(self, length: int = WINDOW, tokenizer: Path | None = None) -> None:
+        super().__init__(length)
+        self.tokenizer = tokenizer
+
+    def read(self, path: Path) -> Dataset:
+        codec = Pieces.of_text(_given(self.tokenizer), self.length)
+        return Dataset(read.beginning(path).splitlines(), codec, token_windows(path, codec))
+
+
+def _given(tokenizer: Path | None) -> Path:
+    if tokenizer is None:
+        raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
+    return tokenizer
 
 
 class Fasta(Kind):
@@ -261,7 +280,8 @@ class Array(Kind):
 
 
 KINDS: dict[str, type[Kind]] = {
-    kind.name: kind for kind in (Lines, Tokenised, Windows, Smiles, Fasta, Table, Array)
+    kind.name: kind
+    for kind in (Lines, Tokenised, Windows, TokenisedWindows, Smiles, Fasta, Table, Array)
 }
 
 

@@ -34,6 +34,13 @@ class Pieces(Codec):
             raise InputError(f"{path}: this tokenizer makes nothing of the data")
         return cls(pieces.tokenizer, longest)
 
+    @classmethod
+    def of_text(cls, path: Path, length: int) -> "Pieces":
+        """For windows of one text: no signs of a beginning or an end are put into it."""
+        reader = cls(text(path), length).reader
+        reader.post_processor = None
+        return cls(reader.to_str(), length)
+
     @cached_property
     def reader(self) -> Any:
         try:
@@ -43,9 +50,13 @@ class Pieces(Codec):
                 "a tokenizer needs: pip install 'discrete-meanflow[tokenizers]'"
             ) from None
         try:
-            return Tokenizer.from_str(self.tokenizer)
+            found = Tokenizer.from_str(self.tokenizer)
         except Exception as error:  # the library raises nothing more special
             raise InputError(f"this is no tokenizer: {str(error).splitlines()[0]}") from None
+        # A file may ask for both, and records would lose their ends, or get others.
+        found.no_truncation()
+        found.no_padding()
+        return found
 
     @cached_property
     def pad(self) -> int:

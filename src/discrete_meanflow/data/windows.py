@@ -1,14 +1,19 @@
 """A long text as windows of tokens, read piece by piece: it need not fit into memory."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy
 import torch
 
 from discrete_meanflow.data.alphabet import MOST, Alphabet, small
 from discrete_meanflow.data.content import changed, pieces
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.room import room
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
+
+MOUTHFUL = 1 << 16  # characters that a tokenizer is given at once
 
 
 def survey(path: Path) -> tuple[Alphabet, int]:
@@ -26,21 +31,61 @@ def survey(path: Path) -> tuple[Alphabet, int]:
 
 
 def windows(path: Path, length: int) -> tuple[Alphabet, State]:
-    """Tokens of the windows, ``(N, length)``."""
+    """Tokens of the windows, ``(N, length)``, each a character."""
+    _check(length)
+    alphabet, count = survey(path)
+    return alphabet, _filled(
+        path, map(alphabet.numbers, pieces(path)), len(alphabet.symbols), count, length
+    )
+
+
+def token_windows(path: Path, codec: Pieces) -> State:
+    """Tokens of the windows, ``(N, length)``, each a piece of a tokenizer."""
+    _check(codec.length)
+    count = sum(map(len, token_runs(path, codec)))
+    return _filled(path, token_runs(path, codec), codec.vocabulary, count, codec.length)
+
+
+def token_runs(path: Path, codec: Pieces) -> Iterator[numpy.ndarray]:
+    """The tokens of a text, some at a time."""
+    kind = small(codec.vocabulary)
+    for words in mouthfuls(path):
+        yield numpy.array(codec.reader.encode(words, add_special_tokens=False).ids, kind)
+
+
+def mouthfuls(path: Path) -> Iterator[str]:
+    """The text in pieces that end before a space, where there is one: no word is cut."""
+    left = ""
+    for piece in pieces(path):
+        left += piece
+        while len(left) > MOUTHFUL:
+            end = max(left.rfind(space, 1, MOUTHFUL) for space in " \n")
+            end = end if end > 0 else MOUTHFUL
+            yield left[:end]
+            left = left[end:]
+    yield left
+
+
+def _check(length: int) -> None:
     if length < 1:
         raise InputError(f"--length: at least 1, got {length}")
-    alphabet, count = survey(path)
+
+
+def _filled(
+    path: Path, runs: Iterable[numpy.ndarray], symbols: int, count: int, length: int
+) -> State:
+    """``count`` tokens that come in runs, as windows: ``(N, length)``."""
     if count < 2 * length:
-        raise InputError(f"{path}: {count} characters are too few for windows of {length}")
+        raise InputError(f"{path}: {count} symbols are too few for windows of {length}")
     used = count // length * length
-    tokens = room((used,), small(len(alphabet.symbols)))
+    tokens = room((used,), small(symbols))
     place = 0
-    for text in pieces(path):
-        some = alphabet.numbers(text)[: used - place]
+    for run in runs:
+        some = run[: used - place]
         if (some < 0).any():
             raise changed(path)
         tokens[place : place + len(some)] = some
         place += len(some)
     if place < used:
         raise changed(path)
-    return alphabet, torch.from_numpy(tokens).view(-1, length)
+    return torch.from_numpy(tokens).view(-1, length)

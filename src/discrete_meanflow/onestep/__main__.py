@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discrete_meanflow.data.kind import KINDS, detect, find_kind
+from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.guard import guarded
@@ -21,7 +22,7 @@ from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.training import Processes
 
 NAME = "python -m discrete_meanflow.onestep"
-NAMES = [name for name in KINDS if name != "tokenised"]  # which needs a tokenizer
+NAMES = [name for name, kind in KINDS.items() if kind.codec is not Pieces]  # without a tokenizer
 
 
 def main() -> int:

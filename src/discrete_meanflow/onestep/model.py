@@ -12,7 +12,7 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
-from discrete_meanflow.data.kind import find_kind
+from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
@@ -58,6 +58,7 @@ class OneStepModel:
         held_out: int | None = None,
         labels: Any = None,
         kind: str | None = None,
+        tokenizer: str | Path | None = None,
         bins: int | None = None,
         batch: int | None = None,
         watch: Callable[[News], None] = lambda news: None,
@@ -66,8 +67,9 @@ class OneStepModel:
 
         ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
         classes of the records, or the column that they stand in; ``kind`` is what strings are
-        (smiles, fasta; by default lines); ``bins`` cuts columns of numbers into so many values;
-        ``watch`` hears of each block.
+        (smiles, fasta; by default lines); ``tokenizer`` is a Hugging Face tokenizers JSON, in whose
+        pieces they are read; ``bins`` cuts columns of numbers into so many values; ``watch`` hears
+        of each block.
         """
         numbers = {"minutes": minutes, "iterations": iterations, "size": size, "seed": seed,
                    "held_out": held_out, "bins": bins, "batch": batch}  # fmt: skip
@@ -77,7 +79,7 @@ class OneStepModel:
             None if n is None else int(n) for n in (iterations, held_out, batch)
         )
         seed = int(seed)
-        known, dataset = dataset_of(records, None if kind is None else find_kind(kind), bins)
+        known, dataset = dataset_of(records, _of_strings(kind, tokenizer), bins)
         if labels is not None:
             dataset = classed(dataset, labels)
         where = find_device(device)
@@ -226,6 +228,17 @@ def check_numbers(what: str, given: Mapping[str, Any], whole: Collection[str]) -
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             sort = "a whole number" if name in whole else "a number"
             raise InputError(f"{what}: {name} must be {sort}, got {value!r}")
+
+
+def _of_strings(kind: str | None, tokenizer: str | Path | None) -> Kind | None:
+    """What strings are, where something is said of it."""
+    if tokenizer is None:
+        return None if kind is None else find_kind(kind)
+    if not isinstance(tokenizer, str | Path):
+        raise InputError(f"fit: tokenizer is the name of its JSON, got {type(tokenizer).__name__}")
+    if kind not in (None, "lines", "tokenised"):
+        raise InputError(f"fit: a tokenizer is for lines, not for {kind}")
+    return Tokenised(Path(tokenizer))
 
 
 def find_device(device: str) -> str:

@@ -110,6 +110,16 @@ class Plan:
     def coupling(self) -> Coupling:
         return Coupling(self.couples, COUPLE_STEPS, self._recipe(self.second, 2 * self.batch))
 
+    def work(self, steps: int, couples: float) -> float:
+        """About what so many steps and that share of the couples take, in steps of the first stage.
+
+        One of the second has twice the batch. A couple is some looks at a record, each a third of
+        what it takes to learn from one.
+        """
+        first = min(steps, self.iterations)
+        looks = couples * self.couples * COUPLE_STEPS
+        return first + looks / (3 * self.batch) + 2 * (steps - first)
+
     def _recipe(self, iterations: int, batch: int) -> Recipe:
         return Recipe(
             iterations,

@@ -65,7 +65,8 @@ def prepare(
         train, rest, note = cut(tokens, held_out, seed, repeats, codec.bare.length)
     else:
         train, rest = end_apart(tokens, held_out)
-        note = {"windows": len(tokens)}
+        once = len(first_occurrences(tokens))
+        note = {"distinct": once, "duplicates kept": len(tokens) - once}
     card = {
         "kind": kind.name,
         "records": len(tokens),
@@ -94,7 +95,7 @@ def prepare(
 def check_one_length(dataset: Dataset) -> None:
     """Refuse strings that would have to be filled up."""
     codec = dataset.codec.bare
-    if not isinstance(codec, Strings | Pieces) or codec.pad is None:
+    if not isinstance(codec, Strings | Pieces) or codec.pad is None or dataset.tokens is not None:
         return
     strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
     lengths = map(codec.count, strings)
@@ -137,7 +138,7 @@ def cut(
 
 
 def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
-    """Windows of one text: its end is held out; none is looked up among the others."""
+    """Windows of one text, in its order: its end is held out, and what repeats stays."""
     held_out = _share(len(tokens)) if held_out is None else held_out
     if not 0 < held_out < len(tokens):
         raise InputError(f"{held_out} of {len(tokens)} windows cannot be held out")
@@ -156,7 +157,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         inner = understood(codec.inner, Dataset(records, codec.inner))
         return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
     if isinstance(codec, Strings):
-        known = dataset.records is not None
+        known = dataset.tokens is None
         lengths = Counter(map(codec.count, dataset.records) if known else [codec.length])
         shortest, middle, longest = min(lengths), _median(lengths), max(lengths)
         found = {
@@ -179,7 +180,8 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         found = {"symbols": codec.vocabulary, "tokens at most": codec.length}
         some = list(itertools.islice(iter(dataset.records), LOOKED_AT))
         if lossy := sum(bool(codec.missing(each)) for each in some):
-            text = f"of {lossy:,} of {len(some):,} records the tokenizer has no piece for some"
+            what = "records" if dataset.tokens is None else "lines at the beginning"
+            text = f"of {lossy:,} of {len(some):,} {what} the tokenizer has no piece for some"
             found["note"] = f"{text}, which is lost"
         return found
     assert isinstance(codec, Arrays)

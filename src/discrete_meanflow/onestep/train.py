@@ -63,6 +63,7 @@ def train(
                 remove_leftovers(folder)
         stopped = held.enter_context(stop_signals())
         stages = Stages(folder, config, processes, watch, on_couples, stopped)
+        held.callback(stages.close)
         kernel = stages.train(problem, plan.first, run.CHECKPOINTS[0], None)
         recipe = plan.coupling.recipe
         if checkpoint.iteration_in(folder / run.CHECKPOINTS[1]) < recipe.iterations:
@@ -91,6 +92,10 @@ class Stages:
         self.done, self.seconds = 0, 0.0  # in the stages before
         before = [checkpoint.iteration_in(folder / name) for name in run.CHECKPOINTS]
         self.log = Log(folder, sum(before)) if processes.first else None
+
+    def close(self) -> None:
+        if self.log is not None:
+            self.log.close()
 
     def stops(self, done: float) -> bool:
         """Between rounds of couples, of which a share is ``done``."""
@@ -179,6 +184,12 @@ class Log:
         except OSError as error:
             where = f"{self.path.parent}: {error.strerror or error}"
             raise InputError(f"cannot write to {where}; what was saved before stays") from None
+
+    def close(self) -> None:
+        """TensorBoard writes in a thread, which must not outlive the folder."""
+        with contextlib.suppress(OSError):  # metrics.jsonl has the same, and has told of it
+            if self.board is not None:
+                self.board.close()
 
 
 def _board(folder: Path, step: int) -> Any:
