@@ -1,5 +1,6 @@
 """What is trained on the data, the machine and the minutes at hand."""
 
+import itertools
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -171,12 +172,12 @@ def test_many_symbols_are_drawn_a_few_at_a_time():
 
 
 def test_the_bar_goes_ahead_to_its_end_through_steps_couples_and_steps():
-    plan = choose(Arrays((4,), 4), "cpu", 1e4, 0)
+    plan = choose(Arrays((4,), 4), "cpu", 1e4, 0, None)
     plan = replace(plan, iterations=100, second=50, couples=3 * plan.batch)
     way = [plan.work(i, 0) for i in range(101)]
     way += [plan.work(100, share / 10) for share in range(1, 11)]
     way += [plan.work(100 + i, 1) for i in range(1, 51)]
-    assert all(a < b for a, b in zip(way, way[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(way))
     # A look without a gradient is a third of a step; the second stage's batch is twice as large.
     assert way[-1] == pytest.approx(100 + COUPLE_STEPS + 2 * 50)
     assert plan.coupling.recipe.batch == 2 * plan.first.batch
