@@ -3,7 +3,7 @@
     python bench/attention.py
 
 bfloat16 on a GPU; (batch, heads, positions, width of a head) of molecules, text and an alignment.
-``quick_attention`` picks by these: its own is ``efficient`` for up to 64 positions, else torch's.
+``quick_attention`` goes by these: ``efficient`` for up to 64 positions and heads of up to 64.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from discrete_meanflow.network.transformer import attend, quick_attention
+from discrete_meanflow.network.transformer import attend
 from side_by_side import RESULTS, record, seconds
 
 SHAPES = [
@@ -58,7 +58,6 @@ def main() -> None:
         written = both_ways(attend, parts, nullcontext())
         ways: dict[str, AbstractContextManager[Any]] = {
             "torch's choice": nullcontext(),
-            "ours": quick_attention(shape[2]),
             "efficient": sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION),
             "cuDNN": sdpa_kernel(SDPBackend.CUDNN_ATTENTION),
             "flash": sdpa_kernel(SDPBackend.FLASH_ATTENTION),

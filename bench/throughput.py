@@ -7,9 +7,9 @@ parameter and token, 12 D w for attention in each layer and token (Kaplan et al.
 reads the times, which are one for all positions, 6 for each parameter and sequence; of a sample, a
 third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,
 which is what ``dmf train`` takes. The peak is that of the data sheet for bfloat16 without
-sparsity; on a CPU, a large matrix product measured in the same run. What a block of training takes
-beyond its steps (drawing and matching its paths, reading back losses), the network waits for; a GPU
-does most of that, too, and is idle for less.
+sparsity; on a CPU, a large matrix product measured in the same run. A block of training takes
+longer than its steps would alone: its paths are drawn, on a GPU beside the steps before, and losses
+are read back. A GPU is idle where none of its streams works.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
     next(blocks)
     whole = seconds(lambda: next(blocks), 3, device) / BLOCK
     found = {
-        f"{name}: share of a block in which no step runs": 1
+        f"{name}: share of a block that is beyond its steps": 1
         - trainer.recipe.batch * D / pace / whole
     }
     if device == "cuda":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -423,6 +424,33 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
 
     assert trained(tmp_path / "whole", False) == trained(tmp_path / "cut", True)
     assert made == [0.0, 0.5, *(0.0, 0.5, 0.5)]
+
+
+def test_a_further_stage_goes_on_from_those_that_ended(tmp_path):
+    """In a folder of its own, with their checkpoints; a stage before them must be the same."""
+    recipe = Recipe(4, batch=8, block=2)
+    first, second, other = (Coupling(n, 2, recipe) for n in (20, 30, 40))
+
+    def iterations(folder, *stages):
+        cell = Cell(
+            "twins", twins_problem(PosteriorRegression()), recipe, lambda kernels: {},
+            lambda kernel, seed: {"sum": sum(p.sum().item() for p in kernel.parameters())}, stages,
+        )  # fmt: skip
+        order, heard = Order("joint", (0,), "cpu", Scale.toy, folder), []
+        (folder / "parts").mkdir(parents=True, exist_ok=True)
+        train_cell(order, cell, heard.append, lambda: False)
+        measured = json.loads(order.part("twins", ".json").read_text())["measurements"]
+        return [news.iteration for news in heard], measured
+
+    whole = iterations(tmp_path / "whole", first, second)
+    assert iterations(tmp_path / "a", first)[0] == [2, 4, 6, 8]
+    for folder in ("b", "c"):
+        (tmp_path / folder / "parts").mkdir(parents=True)
+        for saved in (tmp_path / "a" / "parts").glob("*.safetensors"):
+            shutil.copy(saved, tmp_path / folder / "parts")
+    assert iterations(tmp_path / "b", first, second) == ([10, 12], whole[1])
+    with pytest.raises(InputError, match="other settings"):
+        iterations(tmp_path / "c", other, second)
 
 
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")

@@ -247,6 +247,34 @@ def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+def test_paths_drawn_ahead_are_those_that_would_be_drawn(tmp_path, monkeypatch):
+    """As on a GPU: the same run, and the same when it goes on from a checkpoint."""
+    recipe = Recipe(7, batch=8, block=2, average=0.9)
+
+    def run(stop=99):
+        trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1, 2])
+        losses = [record.loss for _, record in zip(range(stop), trainer.blocks(), strict=False)]
+        return trainer, losses
+
+    whole, losses = run()
+
+    def ahead(trainer, iteration, aside):
+        before = [g.get_state() for g in trainer.generators]
+        drawn = trainer._next_block(iteration) if iteration < 7 else None
+        assert all(map(torch.equal, before, [g.get_state() for g in trainer.generators]))
+        return drawn
+
+    monkeypatch.setattr(Trainer, "_ahead", ahead)
+    again, losses_again = run()
+    assert losses_again == losses
+    assert all(torch.equal(p, again.parameters[name]) for name, p in whole.parameters.items())
+    cut, begun = run(2)
+    checkpoint.save(tmp_path / "cut.safetensors", cut, {}, [])
+    resumed = Trainer(PROBLEMS["soft, composition"], recipe, [1, 2])
+    checkpoint.load(tmp_path / "cut.safetensors", resumed, {})
+    assert begun + [record.loss for record in resumed.blocks()] == losses
+
+
 def test_the_average_follows_the_weights_and_teaches():
     recipe = Recipe(3, batch=16, block=1, average=0.9)
     trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1])

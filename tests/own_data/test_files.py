@@ -26,6 +26,7 @@ from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.evaluate import Judge
 from discrete_meanflow.onestep.prepare import check_one_length, cut, understood
 from own_records import FILES, ROWS, WORDS, train_by_command, write
 from test_cli import in_process
@@ -265,7 +266,7 @@ def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsy
 
 
 def test_windows_of_a_text_may_be_of_pieces(tokenizer, tmp_path, monkeypatch, capsys):
-    """As many tokens each, none cut where the text is read in parts, and the same in Python."""
+    """As many tokens each, and no word cut where the text is read in parts."""
     text, words = tmp_path / "a.txt", ["the", "cat", "sat", "dog", "ran"]
     order = torch.randint(5, (400,), generator=torch.Generator().manual_seed(0)).tolist()
     text.write_text(
@@ -285,9 +286,14 @@ def test_windows_of_a_text_may_be_of_pieces(tokenizer, tmp_path, monkeypatch, ca
     assert isinstance(model.config.kind, kinds.Windows)
     assert all(line.startswith("cat sat") for line in model.sample(3, clamp="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
+    # Those at the edges of windows are words of the text, too, and none is made of two.
+    assert Judge(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(words)
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):
+        kinds.TokenisedWindows(64, tokenizer).read(short)
+    short.write_text("")
+    with pytest.raises(InputError, match="is empty, or the tokenizer makes nothing of it"):
         kinds.TokenisedWindows(64, tokenizer).read(short)
 
 
@@ -301,6 +307,16 @@ def test_a_tokenizer_in_python(tokenizer):
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             OneStepModel.fit(strings, iterations=4, **{"tokenizer": tokenizer, **wrong})
+
+
+def test_a_tokenizer_that_cannot_read_a_word_says_so(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({"the": 0, "cat": 1}, unk_token="?"))  # which is no word
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "words.json"))
+    with pytest.raises(InputError, match="cannot read the data"):
+        Pieces.of(["the cat", "the dog"], tmp_path / "words.json")
 
 
 def test_a_tokenizer_that_cuts_and_fills_does_neither(tokenizer, tmp_path):

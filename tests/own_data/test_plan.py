@@ -7,16 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from rich import progress
+from rich.console import Console
 
+from discrete_meanflow.cli.generate import _bar
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
 from discrete_meanflow.onestep.plan import COUPLE_STEPS, Plan, choose, fitted, sensible_size
 from discrete_meanflow.onestep.prepare import dataset_of
 from discrete_meanflow.sampler import lot_size
-from discrete_meanflow.training import Coupling, Recipe
+from discrete_meanflow.training import Coupling, Recipe, checkpoint
 from own_records import WORDS, prepared
 
 
@@ -181,3 +185,34 @@ def test_the_bar_goes_ahead_to_its_end_through_steps_couples_and_steps():
     # A look without a gradient is a third of a step; the second stage's batch is twice as large.
     assert way[-1] == pytest.approx(100 + COUPLE_STEPS + 2 * 50)
     assert plan.coupling.recipe.batch == 2 * plan.first.batch
+
+
+@pytest.mark.parametrize("before", [0, 40, 130])
+def test_the_bar_of_a_run_that_goes_on_moves_from_where_it_stopped(before, tmp_path, monkeypatch):
+    """By what was left; couples are made anew for its second stage."""
+    folder = prepared(tmp_path / "run", iterations=100, second=100)
+    stages = (min(before, 100), max(before - 100, 0))
+    done = {folder / name: steps for name, steps in zip(run.CHECKPOINTS, stages, strict=True)}
+    monkeypatch.setattr(checkpoint, "iteration_in", done.get)
+    seen = []
+    monkeypatch.setattr(
+        progress.Progress, "add_task",
+        lambda self, *given, **at: seen.append((at["completed"], at["total"])),
+    )  # fmt: skip
+    monkeypatch.setattr(
+        progress.Progress, "update", lambda self, task, **to: seen.append(to["completed"])
+    )
+    with _bar(Console(force_terminal=True), folder) as (show, on_couples):
+        news = SimpleNamespace(loss=1.0, seconds=1.0, tokens_per_second=1.0)
+        for step in range(before + 10, 101, 10):
+            show(SimpleNamespace(**vars(news), iteration=step))
+        for share in (0.5, 1.0):
+            on_couples(share)
+        for step in range(max(before, 100) + 10, 201, 10):
+            show(SimpleNamespace(**vars(news), iteration=step))
+    (start, total), *way = seen
+    assert start == before if before <= 100 else start > 100
+    steps = [b - a for a, b in itertools.pairwise([start, *way])]
+    assert min(steps) > 0
+    assert max(steps) < total / 4  # nothing that was done before is taken for pace
+    assert way[-1] == pytest.approx(total)

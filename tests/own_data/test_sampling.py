@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy
 import onnx
 import pytest
+import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
@@ -75,6 +76,20 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, *words)
     assert code == 0, err
     assert numpy.array_equal(numpy.load(out), array.sample(4, label=3, seed=0))
+    records, classes = array.sample(200, seed=0, labels=True)
+    known = array.config.codec.encode((x, [str(n) for n in x.sum(1)]))
+    assert array.config.codec.classes_in(known) == [str(n) for n in x.sum(1)]
+    words = ("sample", tmp_path / "array", "-n", 200, "--seed", 0, "--out", out, "--labels")
+    assert in_process(monkeypatch, capsys, *words, tmp_path / "labels")[0] == 0
+    assert (tmp_path / "labels").read_text().split() == classes
+    assert numpy.array_equal(numpy.load(out), records)
+    assert set(classes) == {"0", "1", "2", "3"}
+    assert set(array.sample(9, label=2, labels=True)[1]) == {"2"}
+    words = ("sample", tmp_path / "table", "-n", 2, "--labels", tmp_path / "no")
+    code, shown, err = in_process(monkeypatch, capsys, *words)
+    assert (code, shown) == (2, "")
+    assert "no classes stand beside the records" in err
+    assert not (tmp_path / "no").exists()
 
     (tmp_path / "classes").write_text("\n".join(word[0] for word in WORDS))
     path = write(tmp_path, "lines")
@@ -89,6 +104,9 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
         8,
     )
     tokens = next(words.tokens(6, label="c", clamp="?e"))
+    codec = words.config.codec  # of 4 classes and more symbols, so that some numbers are no class
+    assert codec.classes_in(tokens) == ["c"] * 6
+    assert codec.classes_in(torch.full_like(tokens, codec.vocabulary - 1)) == ["?"] * 6
     classes = words.config.codec.encode((["ae"], ["c"]))[0, words.config.codec.inner.length :]
     assert (tokens[:, -len(classes) :] == classes).all()
     assert all(word[1:2] == "e" for word in words.config.codec.decode(tokens))

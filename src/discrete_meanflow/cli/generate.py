@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -199,12 +199,17 @@ class Sample:
     """Only the likeliest symbols that make up this share."""
     out: Path | None = None
     """File to write, of the kind that was read (default: print)."""
+    labels: Path | None = None
+    """File to write the class of each record to, one a line, as --label of dmf train reads it."""
     so_far: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """From a run that is still in training, or was stopped: as of its last checkpoint."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to run."""
 
     def __call__(self) -> None:
+        import torch
+
+        from discrete_meanflow.data.kind import Lines
         from discrete_meanflow.onestep import OneStepModel
 
         model = OneStepModel.load(self.run, self.device, so_far=self.so_far)
@@ -213,8 +218,15 @@ class Sample:
             self.n, self.steps, seed=self.seed, clamp=self.clamp, label=self.label,
             guidance=self.guidance, temperature=self.temperature, top_p=self.top_p,
         )  # fmt: skip
-        with kind.writer(self.out, codec.bare, self.n) as write:
+        if self.labels is not None:
+            codec.classes_in(torch.empty(0, codec.length))  # refused before anything is written
+        with ExitStack() as files:
+            write = files.enter_context(kind.writer(self.out, codec.bare, self.n))
+            if self.labels is not None:
+                name = files.enter_context(Lines().writer(self.labels, codec, self.n))
             for lot in lots:
+                if self.labels is not None:
+                    name(codec.classes_in(lot))
                 write(codec.decode(lot))
 
 
@@ -326,16 +338,17 @@ def _bar(
     columns = (BarColumn(bar_width=30), TextColumn("{task.description}"), TimeRemainingColumn())
     live = console.is_terminal  # else lines, now and then
     with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as progress:
-        # Of a run that is gone on with, what was done before tells nothing of the pace.
+        # Of a run that is gone on with, steps done before tell nothing of the pace; its couples
+        # are made anew.
         before = sum(iteration_in(folder / name) for name in CHECKPOINTS)
         task = progress.add_task(
             "preparing, up to a minute or so",
             total=plan.work(total, 1),
-            completed=int(plan.work(before, before > plan.iterations)),
+            completed=int(plan.work(before, 0)),
         )
 
         def on_couples(done: float) -> None:
-            at = plan.work(plan.iterations, done)
+            at = plan.work(max(before, plan.iterations), done)
             progress.update(task, completed=at, description=f"couples: {done:.0%}")
 
         def show(news: "News") -> None:

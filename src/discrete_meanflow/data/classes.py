@@ -12,9 +12,16 @@ from discrete_meanflow.data import read
 from discrete_meanflow.data.codec import Codec, Json
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Dataset
-from discrete_meanflow.data.labels import label_positions, label_tokens, labelled
+from discrete_meanflow.data.labels import (
+    label_numbers,
+    label_positions,
+    label_tokens,
+    labelled,
+)
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
+
+NO_CLASS = "?"
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,11 @@ class Classed(Codec):
         number = torch.tensor([self.classes.index(name)])
         tokens = label_tokens(number, len(self.classes), self.vocabulary)[0].tolist()
         return dict(zip(self.class_positions, tokens, strict=True))
+
+    def classes_in(self, tokens: State) -> list[str]:
+        """Raw, as records are: a number that no class has is NO_CLASS."""
+        numbers = label_numbers(tokens[:, self.inner.length :], self.vocabulary).tolist()
+        return [self.classes[i] if i < len(self.classes) else NO_CLASS for i in numbers]
 
     def describe(self) -> Json:
         return {**self.inner.describe(), "classes": list(self.classes)}

@@ -81,6 +81,10 @@ class Codec(ABC):
         """The tokens of a class by position."""
         raise InputError("--class: this run knows no classes; they come with dmf train --label")
 
+    def classes_in(self, tokens: State) -> list[str]:
+        """The class that each record was drawn with, where it stands beside the record."""
+        raise InputError("labels: no classes stand beside the records of this run")
+
 
 def in_text(pattern: Any) -> str:
     """A pattern that must be one of letters."""

@@ -25,6 +25,12 @@ def label_tokens(labels: Tensor, classes: int, vocabulary: int) -> State:
     return labels[:, None] // vocabulary**places % vocabulary
 
 
+def label_numbers(tokens: State, vocabulary: int) -> Tensor:
+    """What ``label_tokens`` wrote, ``(N,)``; what a network wrote may be the number of no class."""
+    places = torch.arange(tokens.shape[1] - 1, -1, -1)
+    return (tokens.long() * vocabulary**places).sum(-1)
+
+
 def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> State:
     """Records with their label behind them, in the same alphabet: ``(N, D + places)``.
 

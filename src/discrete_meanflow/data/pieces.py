@@ -1,6 +1,6 @@
 """Strings in the pieces of a tokenizer, in the place of characters."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ class Pieces(Codec):
     @classmethod
     def of(cls, strings: Collection[str], path: Path) -> "Pieces":
         pieces = cls(text(path), 1)
-        longest = max(len(each.ids) for each in pieces.reader.encode_batch(list(iter(strings))))
+        longest = max(len(each.ids) for each in pieces.read(strings))
         if longest < 1:
             raise InputError(f"{path}: this tokenizer makes nothing of the data")
         return cls(pieces.tokenizer, longest)
@@ -71,12 +71,21 @@ class Pieces(Codec):
     def length(self) -> int:
         return self.size
 
+    def read(self, strings: Iterable[str], signs: bool = True) -> list[Any]:
+        """What the tokenizer makes of each, with the signs that it puts around a record or not."""
+        try:
+            found: list[Any] = self.reader.encode_batch(list(strings), add_special_tokens=signs)
+        except Exception as error:  # the library raises nothing more special
+            text = str(error).splitlines()[0]
+            raise InputError(f"the tokenizer cannot read the data: {text}") from None
+        return found
+
     def count(self, string: str) -> int:
         """How many positions a string takes."""
-        return len(self.reader.encode(string).ids)
+        return len(self.read([string])[0].ids)
 
     def encode(self, records: Collection[str]) -> State:
-        rows = [each.ids for each in self.reader.encode_batch(list(iter(records)))]
+        rows = [each.ids for each in self.read(records)]
         for i, row in enumerate(rows, 1):
             if len(row) > self.size:
                 raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")
@@ -87,7 +96,7 @@ class Pieces(Codec):
 
     def missing(self, string: str) -> str:
         """What of a string the tokenizer has no piece for: unknown to it, or dropped."""
-        found = self.reader.encode(string, add_special_tokens=False)
+        found = self.read([string], signs=False)[0]
         told, unknown = zip(found.tokens, found.offsets, strict=True), self._unknown
         lost = [string[a:b] for token, (a, b) in told if token == unknown]
         return " ".join([*lost, *(c for c in dict.fromkeys(string) if self._dropped(c))])
@@ -99,14 +108,12 @@ class Pieces(Codec):
     @cached_property
     def _dropped(self) -> Callable[[str], bool]:
         """Whether nothing is made of a character, and that is no space."""
-        return cache(
-            lambda c: not (c.isspace() or self.reader.encode(c, add_special_tokens=False).ids)
-        )
+        return cache(lambda c: not (c.isspace() or self.read([c], signs=False)[0].ids))
 
     def decode(self, tokens: State) -> list[str]:
         """Up to the first end: a tokenizer has no sign for one in the middle."""
         rows = tokens.tolist()
-        until = [row.index(self.pad) if self.pad in row else self.size for row in rows]
+        until = [row.index(self.pad) if self.pad in row else len(row) for row in rows]
         kept = [row[:end] for row, end in zip(rows, until, strict=True)]
         return list(self.reader.decode_batch(kept))
 
@@ -114,9 +121,7 @@ class Pieces(Codec):
         """A pattern is a beginning: what follows is unknown, an end that a tokenizer adds, too."""
         if missing := self.missing(in_text(pattern)):
             raise InputError(f"clamp: the tokenizer has no piece for '{missing}'")
-        ids, bare = (
-            self.reader.encode(in_text(pattern), add_special_tokens=s).ids for s in (True, False)
-        )
+        ids, bare = (self.read([in_text(pattern)], signs)[0].ids for signs in (True, False))
         begins = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
         ids = ids[: begins + len(bare)]
         if len(ids) > self.size:

@@ -43,6 +43,8 @@ def token_windows(path: Path, codec: Pieces) -> State:
     """Tokens of the windows, ``(N, length)``, each a piece of a tokenizer."""
     _check(codec.length)
     count = sum(map(len, token_runs(path, codec)))
+    if not count:
+        raise InputError(f"{path} is empty, or the tokenizer makes nothing of it")
     return _filled(path, token_runs(path, codec), codec.vocabulary, count, codec.length)
 
 
@@ -50,7 +52,7 @@ def token_runs(path: Path, codec: Pieces) -> Iterator[numpy.ndarray]:
     """The tokens of a text, some at a time."""
     kind = small(codec.vocabulary)
     for words in mouthfuls(path):
-        yield numpy.array(codec.reader.encode(words, add_special_tokens=False).ids, kind)
+        yield numpy.array(codec.read([words], signs=False)[0].ids, kind)
 
 
 def mouthfuls(path: Path) -> Iterator[str]:

@@ -12,7 +12,8 @@ from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
 
-SHORT = 64  # positions, up to which the first of these is quicker than torch's choice
+# Up to so many positions and so wide heads the first of these is quicker than torch's choice.
+SHORT, NARROW = 64, 64
 FOR_SHORT = [
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.CUDNN_ATTENTION,
@@ -102,8 +103,10 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        split = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
-        query, key, value = split.movedim(-3, 0).transpose(-2, -3)  # each (*batch, heads, D, w)
+        query, key, value = (  # each (*batch, heads, D, w)
+            part.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+            for part in self.query_key_value(x).chunk(3, -1)
+        )
         if self.rotation is not None:
             query, key = self.rotation(query), self.rotation(key)
         fused = half_on_gpu(value) and unpack_dual(value).tangent is None
@@ -115,12 +118,15 @@ def half_on_gpu(x: Tensor) -> bool:
     return x.is_cuda and x.element_size() == 2
 
 
-def quick_attention(length: int) -> AbstractContextManager[None]:
-    """Within it, the fused kernel that is quickest for so many positions (bench/attention.py).
+def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[None]:
+    """Within it, the fused kernel that is quickest for a network and so many positions
+    (bench/attention.py).
 
     The choice is torch's global one and takes time to make: it is for code that is traced, once.
     """
-    if length > SHORT:
+    parts = [part for part in network.modules() if isinstance(part, Attention)]
+    wide = max((part.out.in_features // part.heads for part in parts), default=NARROW + 1)
+    if length > SHORT or wide > NARROW:
         return contextlib.nullcontext()
     return sdpa_kernel(FOR_SHORT, set_priority=True)
 

@@ -94,7 +94,7 @@ class Judge:
         """The words of what was trained on, whose windows follow each other."""
         found: set[str] = set()
         for some in self.train[:MOST_WINDOWS].split(CHECKED):
-            found.update("".join(self.codec.decode(some)).split())
+            found.update(self.codec.decode(some.reshape(1, -1))[0].split())
         return found
 
 

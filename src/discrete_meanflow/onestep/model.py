@@ -159,19 +159,21 @@ class OneStepModel:
         guidance: float = 1.0,
         temperature: float | None = None,
         top_p: float | None = None,
+        labels: bool = False,
     ) -> Any:
         """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them:
         ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
 
-        ``label`` is their class. ``guidance`` above 1 makes them truer to what is known, at the
-        price of a second forward pass.
+        ``label`` is their class; ``labels`` asks for the class of each, too: records and classes.
+        ``guidance`` above 1 makes them truer to what is known, and costs a second forward pass.
         """
         lots = self.tokens(
             n, steps, seed=seed, clamp=clamp, label=label, guidance=guidance,
             temperature=temperature, top_p=top_p,
         )  # fmt: skip
-        codec = self.config.codec
-        return codec.bare.as_given(codec.decode(torch.cat(list(lots))))
+        codec, found = self.config.codec, torch.cat(list(lots))
+        records = codec.bare.as_given(codec.decode(found))
+        return (records, codec.classes_in(found)) if labels else records
 
     def tokens(
         self,

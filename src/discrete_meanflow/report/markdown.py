@@ -119,12 +119,9 @@ def _share_of_the_peak(run: Json) -> list[str]:
     sizes.sort(key=lambda size: float(size[:-1]))  # millions
     steps, samples, idle = [], [], []
     for size in sizes:
-        waits, no_step = (
-            run.get(f"{size}: share of a block in which {what}")
-            for what in ("the GPU is idle", "no step runs")
-        )
-        known = "at most" if waits is None else f"{waits:.1%} of"
-        idle.append(f"{size}: {known} {no_step:.1%}")
+        beyond = run[f"{size}: share of a block that is beyond its steps"]
+        waits = run.get(f"{size}: share of a block in which the GPU is idle")
+        idle.append(f"{size}: {beyond:.1%}" + (f" ({waits:.1%})" if waits is not None else ""))
         adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
         rate = run[f"{size}, AdamW: training tokens per second"]
         steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
@@ -140,8 +137,8 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
-        "| share of a block of steps in which the GPU is idle (wanted: below 3 %), of that in "
-        f"which it does no step, since paths are drawn | {run['device']} | {'; '.join(idle)} "
+        "| share of a block of training that is beyond its steps; in brackets, if it was measured, "
+        f"in which the GPU is idle (wanted: below 3 %) | {run['device']} | {'; '.join(idle)} "
         f"| `{run['command']}` |",
     ]
 

@@ -38,6 +38,17 @@ Gradient = Callable[[Stacked, Stacked, PathSample], tuple[Tensor, Stacked]]
 Drawn = tuple[PathSample, list[torch.Generator]]  # and the generators as they are after it
 
 
+class Aside(threading.local):
+    """The streams on which a thread draws ahead, one for all its trainers: torch has 32, and then
+    deals them out again."""
+
+    def __init__(self) -> None:
+        self.streams: dict[torch.device, torch.cuda.Stream] = {}
+
+
+ASIDE = Aside()
+
+
 @dataclass(frozen=True)
 class BlockRecord:
     """What a block of steps reports."""
@@ -140,7 +151,9 @@ class Trainer:
         """A stream beside that of the steps, on a GPU; what was put there before, it finds done."""
         if self.device.type != "cuda":
             return None
-        stream = torch.cuda.Stream(self.device)
+        if self.device not in ASIDE.streams:
+            ASIDE.streams[self.device] = torch.cuda.Stream(self.device)
+        stream = ASIDE.streams[self.device]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         return stream
 
@@ -196,7 +209,8 @@ class Trainer:
 
     def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
         length = getattr(self.problem.process, "length", 1)
-        with EXCLUSIVE, _tf32(self.recipe.tf32), quick_attention(length):
+        quick = quick_attention(self.stack.kernels[0], length)
+        with EXCLUSIVE, _tf32(self.recipe.tf32), quick:
             return self._runner(paths, rates)
 
     def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
