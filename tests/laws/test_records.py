@@ -14,7 +14,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from discrete_meanflow.data import Alphabet, content, distinct, read, split
+from discrete_meanflow.data import Alphabet, chemistry, content, distinct, read, split
 from discrete_meanflow.data import lines as line_files
 from discrete_meanflow.data import tokens as token_files
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
@@ -64,6 +64,23 @@ def test_symbols_may_be_longer_than_a_letter(strings, symbol):
 def test_an_atom_with_all_that_binds_it_is_a_symbol():
     found = BOUND_ATOM.findall("CC(=O)N1C[C@H]2CC12(F)/C=C\\Cl.[Na+]")
     assert " ".join(found) == "C C (=O) N1 C [C@H]2 C C12 (F) /C =C \\Cl .[Na+]"
+
+
+def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
+    few = ["CC(=O)N", "C1CC1", "CC=O"]
+    codec = Smiles().of(few).codec
+    assert codec.alphabet.symbols == ("(=O)", "=O", "C", "C1", "N", "_")
+    assert codec.known("C?(=O)") == {0: 2, 2: 0}
+    with pytest.raises(
+        InputError, match=r"'\(=N\)' at position 1 is not in the alphabet \(=O\) =O"
+    ):
+        codec.known("C(=N)")
+    monkeypatch.setattr(chemistry, "MOST_BOUND", 4)  # there are five
+    assert Smiles().of(few).codec.alphabet.symbols == "()1=CNO_"
+    many = Strings.of([f"[{i}]" for i in range(300)], SYMBOL)
+    with pytest.raises(InputError) as refused:
+        many.known("C")
+    assert len(str(refused.value)) < 300
 
 
 def test_an_atom_in_brackets_is_a_symbol():

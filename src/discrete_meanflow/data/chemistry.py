@@ -1,5 +1,6 @@
 import importlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from discrete_meanflow.errors import InputError
@@ -12,6 +13,18 @@ BOUND_ATOM = re.compile(
     r"\(?[-=#$:~/\\.]?(?:\[[^\[\]]*\]|Br|Cl|[A-Za-z*])(?:[-=#$:/\\]?(?:\d|%\d\d))*\)*|.",
     re.DOTALL,
 )
+
+MOST_BOUND = 512  # of them, up to which they are the symbols
+
+
+def symbol_of(strings: Iterable[str]) -> re.Pattern[str]:
+    """What the symbols of molecules are: bound atoms, unless there are too many of them."""
+    found: set[str] = set()
+    for string in strings:
+        found.update(BOUND_ATOM.findall(string))
+        if len(found) > MOST_BOUND:
+            return SYMBOL
+    return BOUND_ATOM
 
 
 def rdkit() -> tuple[Any, Any]:

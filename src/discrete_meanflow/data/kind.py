@@ -20,7 +20,7 @@ import numpy
 from discrete_meanflow.data import read
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.bins import binned
-from discrete_meanflow.data.chemistry import SYMBOL, molecule, rdkit
+from discrete_meanflow.data.chemistry import molecule, rdkit, symbol_of
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
@@ -115,7 +115,8 @@ class Tokenised(Lines):
 class Smiles(Lines):
     """Molecules: the first word of each line, with or without a heading.
 
-    An atom in brackets is one symbol, and what only makes sense together cannot come apart.
+    An atom is one symbol with all that binds it, and what only makes sense together cannot come
+    apart.
     """
 
     name = "smiles"
@@ -125,7 +126,7 @@ class Smiles(Lines):
         return self.of(SmilesFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, Strings.of(strings, SYMBOL))
+        return Dataset(strings, Strings.of(strings, symbol_of(strings)))
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
         """What RDKit can read; nothing is said where it is not installed."""

@@ -10,6 +10,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 ESCAPE = "\\"
+MOST_SHOWN = 200  # letters of an alphabet
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,15 @@ class Strings(Codec):
             wanted = [None if symbol is None else str(symbol) for symbol in pattern]
         else:
             wanted = self._wanted(in_text(pattern))
-        if len(wanted) > self.size:
-            raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
         for place, symbol in enumerate(wanted):
             if symbol is not None and symbol not in self.alphabet.symbols:
+                known = str(self.alphabet)
+                known = known if len(known) <= MOST_SHOWN else f"{known[:MOST_SHOWN]} ..."
                 raise InputError(
-                    f"clamp: '{symbol}' at position {place} is not in the alphabet {self.alphabet}"
+                    f"clamp: '{symbol}' at position {place} is not in the alphabet {known}"
                 )
+        if len(wanted) > self.size:
+            raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
         pad = self.alphabet.pad
         if pad is not None and pad in wanted:
             end = wanted.index(pad)
