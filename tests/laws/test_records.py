@@ -71,9 +71,7 @@ def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
     codec = Smiles().of(few).codec
     assert codec.alphabet.symbols == ("(=O)", "=O", "C", "C1", "N", "_")
     assert codec.known("C?(=O)") == {0: 2, 2: 0}
-    with pytest.raises(
-        InputError, match=r"'\(=N\)' at position 1 is not in the alphabet \(=O\) =O"
-    ):
+    with pytest.raises(InputError, match=r"'\(' at position 1 is not in the alphabet \(=O\) =O C"):
         codec.known("C(=N)")
     monkeypatch.setattr(chemistry, "MOST_BOUND", 4)  # there are five
     assert Smiles().of(few).codec.alphabet.symbols == "()1=CNO_"
