@@ -308,7 +308,7 @@ def test_a_second_ctrl_c_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
         os.kill(os.getpid(), signal.SIGINT)
 
     folder = prepared(tmp_path / "run")
-    monkeypatch.setattr(training, "Log", lambda *_: SimpleNamespace(add=stop))
+    monkeypatch.setattr(training, "Log", lambda *_: SimpleNamespace(add=stop, close=lambda: None))
     code, _, err = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 130
     assert f"To go on: dmf train --resume {folder}." in err
