@@ -76,8 +76,8 @@ class Pieces(Codec):
         try:
             found: list[Any] = self.reader.encode_batch(list(strings), add_special_tokens=signs)
         except Exception as error:  # the library raises nothing more special
-            text = str(error).splitlines()[0]
-            raise InputError(f"the tokenizer cannot read the data: {text}") from None
+            text = f"the tokenizer cannot read the data: {error}"
+            raise InputError(text.splitlines()[0]) from None
         return found
 
     def count(self, string: str) -> int:
