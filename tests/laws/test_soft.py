@@ -394,6 +394,14 @@ def test_the_ends_of_a_flawed_kernel_are_mended_and_else_kept(twins):
     assert (plain.ends == step)[other].all(-1).double().mean() < 0.1
 
 
+def twins_cell(recipe, *stages):
+    """Measured by the sum of its weights."""
+    return Cell(
+        "twins", twins_problem(PosteriorRegression()), recipe, lambda kernels: {},
+        lambda kernel, seed: {"sum": sum(p.sum().item() for p in kernel.parameters())}, stages,
+    )  # fmt: skip
+
+
 def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     """The diagonal, ends of the flow, ends of its own; stopped in the last.
 
@@ -405,10 +413,7 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
     )
     recipe = Recipe(20, batch=8, block=10)
     stages = tuple(Coupling(20, 2, recipe, own=own) for own in (0.0, 0.5))
-    cell = Cell(
-        "twins", twins_problem(PosteriorRegression()), recipe, lambda kernels: {},
-        lambda kernel, seed: {"sum": sum(p.sum().item() for p in kernel.parameters())}, stages,
-    )  # fmt: skip
+    cell = twins_cell(recipe, *stages)
     assert (cell.iterations, len(cell.describe()["then"])) == (60, 2)
 
     def trained(folder, stop):
@@ -432,13 +437,9 @@ def test_a_further_stage_goes_on_from_those_that_ended(tmp_path):
     first, second, other = (Coupling(n, 2, recipe) for n in (20, 30, 40))
 
     def iterations(folder, *stages):
-        cell = Cell(
-            "twins", twins_problem(PosteriorRegression()), recipe, lambda kernels: {},
-            lambda kernel, seed: {"sum": sum(p.sum().item() for p in kernel.parameters())}, stages,
-        )  # fmt: skip
         order, heard = Order("joint", (0,), "cpu", Scale.toy, folder), []
         (folder / "parts").mkdir(parents=True, exist_ok=True)
-        train_cell(order, cell, heard.append, lambda: False)
+        train_cell(order, twins_cell(recipe, *stages), heard.append, lambda: False)
         measured = json.loads(order.part("twins", ".json").read_text())["measurements"]
         return [news.iteration for news in heard], measured
 

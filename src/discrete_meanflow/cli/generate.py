@@ -329,9 +329,9 @@ def _bar(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from discrete_meanflow.onestep import OneStepModel
-    from discrete_meanflow.onestep.folder import CHECKPOINTS, read_config
+    from discrete_meanflow.onestep.folder import read_config
     from discrete_meanflow.onestep.plan import COUPLE_STEPS
-    from discrete_meanflow.training.checkpoint import iteration_in
+    from discrete_meanflow.onestep.train import steps_done
 
     config, shown = read_config(folder), time.monotonic()
     plan, total = config.plan, config.plan.iterations + config.plan.second
@@ -340,7 +340,7 @@ def _bar(
     with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as progress:
         # Of a run that is gone on with, steps done before tell nothing of the pace; its couples
         # are made anew.
-        before = sum(iteration_in(folder / name) for name in CHECKPOINTS)
+        before = steps_done(folder)
         task = progress.add_task(
             "preparing, up to a minute or so",
             total=plan.work(total, 1),

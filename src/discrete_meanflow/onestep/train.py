@@ -75,6 +75,11 @@ def train(
                 run.write_weights(folder, kernel)
 
 
+def steps_done(folder: Path) -> int:
+    """In all stages, by the checkpoints of a run."""
+    return sum(checkpoint.iteration_in(folder / name) for name in run.CHECKPOINTS)
+
+
 class Stages:
     """The stages of a run, one after the other: steps and seconds add up."""
 
@@ -90,8 +95,7 @@ class Stages:
         self.folder, self.config, self.processes = folder, config, processes
         self.watch, self.on_couples, self.stopped = watch, on_couples, stopped
         self.done, self.seconds = 0, 0.0  # in the stages before
-        before = [checkpoint.iteration_in(folder / name) for name in run.CHECKPOINTS]
-        self.log = Log(folder, sum(before)) if processes.first else None
+        self.log = Log(folder, steps_done(folder)) if processes.first else None
 
     def close(self) -> None:
         if self.log is not None:
