@@ -12,14 +12,10 @@ from discrete_meanflow.network.time_embedding import Sinusoidal
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
 
-# Up to so many positions and so wide heads the first of these is quicker than torch's choice.
+# Up to so many positions and so wide heads the first of these is quicker than torch's choice. Only
+# the two are allowed, not put first: torch sets an order of its own when it first chooses.
 SHORT, NARROW = 64, 64
-FOR_SHORT = [
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.MATH,
-]
+FOR_SHORT = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Transformer(nn.Module):
@@ -128,7 +124,7 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
     wide = max((part.out.in_features // part.heads for part in parts), default=NARROW + 1)
     if length > SHORT or wide > NARROW:
         return contextlib.nullcontext()
-    return sdpa_kernel(FOR_SHORT, set_priority=True)
+    return sdpa_kernel(FOR_SHORT)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

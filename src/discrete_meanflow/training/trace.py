@@ -42,6 +42,7 @@ ZERO = {
     aten.new_zeros.default,
     aten._efficientzerotensor.default,
 }
+ROUNDED = {aten.add.Tensor, aten._to_copy.default}  # what gives a result of its own
 # f(..., 0, ...) = 0 whatever the other arguments are
 ANNIHILATED = {aten.mm.default, aten.bmm.default, aten.mul.Tensor}
 # f(0) = 0
@@ -70,7 +71,8 @@ def trace(f: Callable[..., Any], *example: Any, fused: bool = False) -> GraphMod
 
     One that is ``fused``, since it will be compiled, has what fuses well in the place of GELU.
     """
-    return fold_zeros(make_fx(f, REWRITTEN if fused else {}, tracing_mode="real")(*example))
+    graph = fold_zeros(make_fx(f, REWRITTEN if fused else {}, tracing_mode="real")(*example))
+    return keep_halves(graph) if fused else graph
 
 
 def fold_zeros(module: GraphModule) -> GraphModule:
@@ -94,6 +96,30 @@ def fold_zeros(module: GraphModule) -> GraphModule:
             if _layout(other) == _layout(node):  # else the zero broadcasts or converts it
                 node.replace_all_uses_with(other)
     module.graph.eliminate_dead_code()
+    module.recompile()
+    return module
+
+
+def keep_halves(module: GraphModule) -> GraphModule:
+    """Store in half precision what is rounded to it and then read in float32.
+
+    A compiler drops conversions there and back, and so would store what was there before them, or
+    what it makes of it after them: the state between layers and its gradient, in twice the memory
+    and time. It stores what a view with strides of its own is taken of.
+    """
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.target is not aten._to_copy.default or _layout(node)[1] is not torch.float32:
+            continue
+        (half,) = node.all_input_nodes
+        if half.target in ROUNDED and _layout(half)[1].itemsize == 2:
+            meta = half.meta["tensor_meta"]
+            with graph.inserting_after(half):
+                stored = graph.call_function(
+                    aten.as_strided.default, (half, list(meta.shape), list(meta.stride))
+                )
+            stored.meta = dict(half.meta)
+            half.replace_all_uses_with(stored, delete_user_cb=lambda user, at=stored: user is not at)
     module.recompile()
     return module
 
