@@ -113,7 +113,7 @@ class RealData(Experiment):
         recipe, then = self.recipes[kind], self.couplings if kind == "soft" else ()
         if scale is Scale.toy:
             recipe = replace(scale.recipe(recipe), batch=16, iterations=10)
-            then = tuple(Coupling(50, 2, recipe, own=stage.own) for stage in then)
+            then = tuple(Coupling(50, 2, recipe) for _ in then)
 
         def measure(kernel: Kernel, seed: int) -> Json:
             assert isinstance(problem.process, SequenceProcess)

@@ -18,7 +18,6 @@ from discrete_meanflow.network import SingleTime
 from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import Coupled, Soft
 from discrete_meanflow.sampler import FlowSampler, lot_size
-from discrete_meanflow.sampler.kernel import times_at
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.processes import Processes
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
@@ -39,26 +38,18 @@ class Coupling:
 
     A share ``whole`` of the couples are noise and its end, which is all that one step needs. The
     others are two states on the way, and make steps of any length agree with it.
-
-    With ``own`` the flow takes over from the kernel: it starts at that time (on the clock tau), on
-    the straight way from the noise to where the kernel's one step leads. An exact kernel's ends
-    stay as they are. Those of a trained one are mended where its positions do not belong together,
-    and else kept: ends that are nearer to what the kernel can learn.
     """
 
     count: int
     steps: int
     recipe: Recipe
     whole: float = 0.7
-    own: float = 0.0
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.steps < 1:
             raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
         if not 0 <= self.whole <= 1:
             raise InputError(f"coupling: the share of whole ways must lie in [0, 1]: {self.whole}")
-        if not 0 <= self.own < 1:
-            raise InputError(f"coupling: the flow must start in [0, 1): {self.own}")
 
     def problem(
         self,
@@ -137,18 +128,15 @@ class Coupling:
         # The diagonal is what has been learned: over short steps it stands for what is off it.
         network: nn.Module = SingleTime(kernel.network)
         diagonal = SoftKernel(CompiledNetwork(network) if compiled else network, process.states)
-        one_step = SoftKernel(kernel.network, process.states)
-        flow = FlowSampler(diagonal, self.steps, self.own)
+        flow = FlowSampler(diagonal, self.steps)
         for number in itertools.count(first, every):
             g = torch.Generator(kernel.home.device).manual_seed(lot_seed(seed, number))
             held = process.clamps.sample((size,), process.length, g)
             x1 = process.data.sample((size,), g)
             start = process.hold(process.source((size, process.length), g), x1, held)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-                clamped = held if process.clamps.share else None
-                way = flow.way(self._entry(one_step, start, flow.grid[0], clamped), clamped)
-                times = start.new_tensor([0.0, *flow.grid[1:]])
-                found = self._couple(diagonal, start, way, times, g)
+                way = flow.way(start, held if process.clamps.share else None)
+                found = self._couple(diagonal, start, way, start.new_tensor(flow.grid), g)
             yield (*found, held)
 
     def worth_compiling(self, lots: int, device: torch.device) -> bool:
@@ -156,13 +144,6 @@ class Coupling:
         asked, many = self.recipe.compiled, lots * self.steps >= MANY_LOOKS
         wanted = asked is not False and (many or (asked and device.type == "cuda"))
         return bool(wanted) and can_compile(device)
-
-    def _entry(self, kernel: SoftKernel, start: Point, s: float, clamped: Tensor | None) -> Point:
-        """Where the flow takes over: ``(1 - s) z + s q_{0,1}(z)``, at s = 0 the noise itself."""
-        if not self.own:
-            return start
-        r, t, end = (times_at(kernel, start, u, clamped) for u in (0.0, s, 1.0))
-        return kernel.towards(start, kernel.log_q(start, kernel(start, r, end)).exp(), r, t)
 
     def _couple(
         self,
@@ -201,5 +182,4 @@ class Coupling:
             "order": 2,  # records made before say nothing of it: theirs is 1
             "recipe": self.recipe.describe(),
         }
-        words |= {} if self.whole == 1 else {"whole": self.whole}
-        return {**words, "own": self.own} if self.own else words
+        return words if self.whole == 1 else {**words, "whole": self.whole}

@@ -104,7 +104,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     a, b, c = QUINTIC
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS):  # x <- a x + (b G + c G^2) x, the sums within the products
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, gram, x, beta=a)
     return x.mT if matrices.shape[-2] > matrices.shape[-1] else x

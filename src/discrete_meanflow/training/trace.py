@@ -119,7 +119,8 @@ def keep_halves(module: GraphModule) -> GraphModule:
                     aten.as_strided.default, (half, list(meta.shape), list(meta.stride))
                 )
             stored.meta = dict(half.meta)
-            half.replace_all_uses_with(stored, delete_user_cb=lambda user, at=stored: user is not at)
+            half.replace_all_uses_with(stored)
+            stored.update_arg(0, half)  # of itself by now
     module.recompile()
     return module
 
