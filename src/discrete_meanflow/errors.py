@@ -9,5 +9,9 @@ class InputError(ValueError):
     """Bad input: the message is one line, names the place and says what to do."""
 
 
+class DataError(InputError):
+    """Of the data themselves, which do not know their file: who does puts it before."""
+
+
 class Interrupted(Exception):  # noqa: N818 - it is no error
     """The user asked to stop; everything up to here is saved. It says how to go on."""

@@ -51,6 +51,7 @@ def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, c
     code, _, err = in_process(monkeypatch, capsys, *words)
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
+    assert name in err
     assert not (tmp_path / "run" / "config.json").exists()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.errors import DataError, InputError, Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,6 +114,15 @@ class Train:
                 words += [f"--{option}", name]
         return " ".join(words)
 
+    @contextmanager
+    def _place(self, kind: type[InputError]) -> Iterator[None]:
+        """Names the file in what is said of it."""
+        try:
+            yield
+        except kind as error:
+            place = "" if str(self._file) in str(error) else f"{self._file}: "
+            raise InputError(f"{place}{error}") from None
+
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.classes import with_label
         from discrete_meanflow.data.kind import (
@@ -143,23 +152,21 @@ class Train:
             asked = getattr(self, option) != getattr(Train, option)
             if asked and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
-        try:
+        with self._place(InputError):
             dataset = kind.read(self._file)
             if self.label is not None:
                 dataset = with_label(dataset, self._file, self.label)
             if not self.pad:
                 check_one_length(dataset)
-        except InputError as error:
-            place = "" if str(self._file) in str(error) else f"{self._file}: "
-            raise InputError(f"{place}{error}") from None
         wait = "" if self.iterations is not None else "; looking for the pace of this machine ..."
         console.print(f"{self.file}: {kind.name}{wait}", highlight=False, markup=False)
-        card = prepare(
-            folder, kind, dataset, processes.device, minutes=self.minutes,
-            iterations=self.iterations, size=self.size, batch=self.batch,
-            accumulate=self.accumulate, seed=self.seed, held_out=self.held_out,
-            processes=processes.count, told={"command": self._command},
-        )  # fmt: skip
+        with self._place(DataError):
+            card = prepare(
+                folder, kind, dataset, processes.device, minutes=self.minutes,
+                iterations=self.iterations, size=self.size, batch=self.batch,
+                accumulate=self.accumulate, seed=self.seed, held_out=self.held_out,
+                processes=processes.count, told={"command": self._command},
+            )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
         if many := _many_levels(card.get("columns", {}), card["records"]):

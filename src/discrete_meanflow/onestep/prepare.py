@@ -23,7 +23,7 @@ from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.read import whole_numbers_from_0
 from discrete_meanflow.data.split import check_held_out, first_occurrences, picked, shuffled
 from discrete_meanflow.data.strings import Strings
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.plan import choose, fitted, of_iterations, sensible_size
 from discrete_meanflow.types import State
@@ -119,7 +119,7 @@ def cut(
     """
     once = first_occurrences(tokens)
     if len(once) < 2:
-        raise InputError("the data has one distinct record; a generator needs more")
+        raise DataError("the data have one distinct record; a generator needs more")
     doubles = len(tokens) - len(once)
     note = {"distinct": len(once), "duplicates kept" if repeats else "duplicates removed": doubles}
     rows, groups = (numpy.arange(len(tokens)) if repeats else once), None
