@@ -202,3 +202,18 @@ def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(nam
     for ours, theirs in zip(found(), written_out, strict=True):
         assert (ours - theirs).abs().max() < 1e-9 * (1 + theirs.abs().max())
     assert len(fused) == 2  # one in each layer
+
+
+@pytest.mark.parametrize(
+    ("length", "width", "heads", "efficient_alone"),
+    [(64, 128, 2, True), (65, 128, 2, False), (9, 128, 1, False), (9, 24, 2, False)],
+)
+def test_short_sequences_of_narrow_heads_have_the_efficient_kernel(
+    length, width, heads, efficient_alone
+):
+    """Alone: an order of kernels would be torch's own again at its first choice."""
+    cuda = torch.backends.cuda
+    with transformer.quick_attention(AdaptiveTransformer(4, length, width, 1, heads), length):
+        others = cuda.flash_sdp_enabled(), cuda.cudnn_sdp_enabled()
+        assert cuda.mem_efficient_sdp_enabled()
+        assert others == ((False, False) if efficient_alone else (True, True))

@@ -507,6 +507,16 @@ def test_what_is_rounded_and_read_again_is_stored_as_it_is():
         assert torch.equal(found, exact)
 
 
+@pytest.mark.parametrize(
+    "order", [lambda x: x, lambda x: x.t(), lambda x: torch.zeros(4, 4) + x.t()]
+)
+def test_what_is_stored_keeps_its_order(order):
+    x = torch.rand(4, 4)
+    graph = trace(lambda x: order(x).bfloat16().float(), x, fused=True)
+    assert "as_strided" in graph.code
+    assert torch.equal(graph(x), order(x).bfloat16().float())
+
+
 @pytest.mark.parametrize("form", ["tanh", "none"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_a_traced_gelu_is_gelu(form, dtype):

@@ -10,6 +10,7 @@ import torch
 from rich import progress
 from rich.console import Console
 
+from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.generate import _bar
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.arrays import Arrays
@@ -17,6 +18,7 @@ from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
+from discrete_meanflow.onestep import prepare as prepare_module
 from discrete_meanflow.onestep.plan import COUPLE_STEPS, Plan, choose, fitted, sensible_size
 from discrete_meanflow.onestep.prepare import dataset_of
 from discrete_meanflow.sampler import lot_size
@@ -216,3 +218,10 @@ def test_the_bar_of_a_run_that_goes_on_moves_from_where_it_stopped(before, tmp_p
     assert min(steps) > 0
     assert max(steps) < total / 4  # nothing that was done before is taken for pace
     assert way[-1] == pytest.approx(total)
+
+
+def test_fit_warns_where_few_steps_take_longer_than_its_minutes(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare_module, "fitted", lambda plan, *given: (plan, 3.0))
+    monkeypatch.setattr(OneStepModel, "resume", lambda *given: None)
+    with pytest.warns(UserWarning, match="fit takes about 3.0 minutes: fewer than"):
+        OneStepModel.fit(["ab", "ba", "aa", "bb", "b"], minutes=2, out=tmp_path / "run")

@@ -140,6 +140,7 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--kind", "windows", "--length", "8", "--held-out", "-5"), "cannot be held out"),
         (("--held-out", "0"), "cannot be held out"),
         (("--iterations", "1"), "--iterations: at least 2"),
+        (("--minutes", "-1"), "minutes: more than 0"),
         (("--size", "5"), "--size: parameters from"),
         (("--bins", "4"), "--bins is for table"),
         (("--length", "8"), "--length is for windows"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -24,8 +25,14 @@ Command = (
     | Annotated[Draw, tyro.conf.subcommand("draw")]
 )
 
+# How often a thread looks whether the others are ready before it sleeps. By default it is a hundred
+# times as often: with other programs on the same cores, threads do little else.
+SPINS = "3000"
+
 
 def main() -> None:
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is loaded
     sys.exit(guarded(_parsed()))
 
 

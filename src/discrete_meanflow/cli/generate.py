@@ -134,10 +134,11 @@ class Train:
             find_kind,
         )
         from discrete_meanflow.onestep.folder import check_room, read_config
-        from discrete_meanflow.onestep.plan import count
+        from discrete_meanflow.onestep.plan import check_minutes, count
         from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
         check_room(folder)  # before a large file is read
+        check_minutes(self.minutes)
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if isinstance(kind, Windows):
             given = self.tokenizer

@@ -122,7 +122,7 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
     """
     parts = [part for part in network.modules() if isinstance(part, Attention)]
     wide = max((part.out.in_features // part.heads for part in parts), default=NARROW + 1)
-    if length > SHORT or wide > NARROW:
+    if length > SHORT or wide > NARROW or wide % 8:  # it has none of other widths
         return contextlib.nullcontext()
     return sdpa_kernel(FOR_SHORT)
 

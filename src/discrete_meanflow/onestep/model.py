@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -86,10 +87,12 @@ class OneStepModel:
         passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
         folder = passing / "run" if passing is not None else Path(out or "")
         try:
-            prepare(
+            card = prepare(
                 folder, known, dataset, where, minutes=minutes, iterations=iterations, size=size,
                 seed=seed, held_out=held_out, batch=batch,
             )  # fmt: skip
+            if "time" in card:
+                warnings.warn(f"fit takes {card['time']}", stacklevel=2)
             model = cls.resume(folder, device, watch)
         except BaseException as error:
             if passing is not None and not isinstance(error, Interrupted):  # that can go on

@@ -240,6 +240,11 @@ def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Pla
     return replace(plan, iterations=iterations - second, second=second, couples=couples)
 
 
+def check_minutes(minutes: float) -> None:
+    if not 0 < minutes < MOST_MINUTES:
+        raise InputError(f"minutes: more than 0, less than {MOST_MINUTES:,}, got {minutes:g}")
+
+
 def fitted(
     plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, processes: int = 1
 ) -> tuple[Plan, float]:
@@ -248,8 +253,7 @@ def fitted(
 
     Of several processes each works on its share of a batch, and that is what is timed.
     """
-    if not 0 < minutes < MOST_MINUTES:
-        raise InputError(f"minutes: more than 0, less than {MOST_MINUTES:,}, got {minutes:g}")
+    check_minutes(minutes)
     started = time.monotonic()
     compiled = minutes >= WORTH_COMPILING
     # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.

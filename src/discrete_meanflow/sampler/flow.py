@@ -44,10 +44,8 @@ class FlowSampler:
 
 
 def bend(states: int) -> float:
-    """How much shorter early steps are: ``0.8 + log(V)/3``.
+    """How much shorter early steps are, as what they decide is decided for all positions.
 
-    What they decide is decided for all positions. And the more symbols there are, the more is known
-    of them before the largest entry tells, which is what tau goes by: of the nats of V symbols that
-    are alike a share s is known at about ``tau = s^(0.45 + 0.19 log V)``.
+    Of many symbols much is known before the largest entry tells which it is, and tau goes by that.
     """
-    return 0.8 + math.log(states) / 3
+    return max(1.5, math.log(states) / 3)

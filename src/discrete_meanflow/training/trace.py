@@ -42,7 +42,7 @@ ZERO = {
     aten.new_zeros.default,
     aten._efficientzerotensor.default,
 }
-ROUNDED = {aten.add.Tensor, aten._to_copy.default}  # what gives a result of its own
+ROUNDED = {aten.add.Tensor, aten._to_copy.default}  # their results are new memory, no views
 # f(..., 0, ...) = 0 whatever the other arguments are
 ANNIHILATED = {aten.mm.default, aten.bmm.default, aten.mul.Tensor}
 # f(0) = 0
@@ -67,7 +67,7 @@ LINEAR = {
 
 
 def trace(f: Callable[..., Any], *example: Any, fused: bool = False) -> GraphModule:
-    """f as a flat graph for inputs shaped like ``example``, without its zero tangents.
+    """f as a flat graph for inputs shaped and laid out like ``example``, without its zero tangents.
 
     One that is ``fused``, since it will be compiled, has what fuses well in the place of GELU.
     """
@@ -93,7 +93,7 @@ def fold_zeros(module: GraphModule) -> GraphModule:
             zeros.add(node)
         elif _plain_sum(node) and len(known) == 2 and any(known):
             other = inputs[known.index(False)]
-            if _layout(other) == _layout(node):  # else the zero broadcasts or converts it
+            if _memory(other) == _memory(node):  # else the zero broadcasts, converts or orders it
                 node.replace_all_uses_with(other)
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -104,20 +104,19 @@ def keep_halves(module: GraphModule) -> GraphModule:
     """Store in half precision what is rounded to it and then read in float32.
 
     A compiler drops conversions there and back, and so would store what was there before them, or
-    what it makes of it after them: the state between layers and its gradient, in twice the memory
-    and time. It stores what a view with strides of its own is taken of.
+    what it makes of it after them: of one seed the state between layers and its gradient, in twice
+    the memory and time. It must store whatever ``as_strided`` is taken of.
     """
     graph = module.graph
     for node in list(graph.nodes):
         if node.target is not aten._to_copy.default or _layout(node)[1] is not torch.float32:
             continue
         (half,) = node.all_input_nodes
-        if half.target in ROUNDED and _layout(half)[1].itemsize == 2:
-            meta = half.meta["tensor_meta"]
+        shape, dtype, stride = _memory(half)
+        if half.target in ROUNDED and dtype.is_floating_point and dtype.itemsize == 2:
             with graph.inserting_after(half):
-                stored = graph.call_function(
-                    aten.as_strided.default, (half, list(meta.shape), list(meta.stride))
-                )
+                given = (half, list(shape), list(stride))
+                stored = graph.call_function(aten.as_strided.default, given)
             stored.meta = dict(half.meta)
             half.replace_all_uses_with(stored)
             stored.update_arg(0, half)  # of itself by now
@@ -190,6 +189,10 @@ def _layout(node: Node) -> tuple[torch.Size, torch.dtype]:
     return meta.shape, meta.dtype
 
 
+def _memory(node: Node) -> tuple[torch.Size, torch.dtype, tuple[int, ...]]:
+    return *_layout(node), node.meta["tensor_meta"].stride
+
+
 def can_compile(device: torch.device) -> bool:
     """Whether there is what compiling needs: Triton on CUDA, else a C++ compiler and headers."""
     if device.type == "cuda":
@@ -218,8 +221,8 @@ _COMPILED: dict[str, Callable[..., Any]] = {}
 class CompiledNetwork(nn.Module):
     """``(x, r, t) -> network(x, r, t)`` as compiled code, without a gradient.
 
-    For many looks of one kind: shapes and precision are those of the first. Of several threads
-    one at a time may look.
+    For many looks of one kind: shapes, strides and precision are those of the first. Of several
+    threads one at a time may look.
     """
 
     def __init__(self, network: nn.Module) -> None:
