@@ -112,8 +112,10 @@ def keep_halves(module: GraphModule) -> GraphModule:
         if node.target is not aten._to_copy.default or _layout(node)[1] is not torch.float32:
             continue
         (half,) = node.all_input_nodes
+        if half.target not in ROUNDED:
+            continue
         shape, dtype, stride = _memory(half)
-        if half.target in ROUNDED and dtype.is_floating_point and dtype.itemsize == 2:
+        if dtype.is_floating_point and dtype.itemsize == 2:
             with graph.inserting_after(half):
                 given = (half, list(shape), list(stride))
                 stored = graph.call_function(aten.as_strided.default, given)
