@@ -178,14 +178,19 @@ def test_bad_sizes_are_refused():
             Transformer(*sizes)
 
 
+@pytest.mark.parametrize(
+    ("shape", "together"), [((3,), 1), ((6,), 2), ((2, 12), 8)]
+)  # of 6 positions 8 fit into a tile
 @pytest.mark.parametrize("name", ["transformer", "adaptive", "rotary"])
-def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(name, monkeypatch):
+def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(
+    name, shape, together, monkeypatch
+):
     """As on a GPU in half precision, where it is taken."""
-    network, (x, r, t) = NETWORKS[name], batch(3)
+    network, (x, r, t) = NETWORKS[name], batch(*shape)
     fused = []
 
     def count(*given):
-        fused.append(1)
+        fused.append(given[0].shape)
         return torch.nn.functional.scaled_dot_product_attention(*given)
 
     def found():
@@ -202,6 +207,7 @@ def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(nam
     for ours, theirs in zip(found(), written_out, strict=True):
         assert (ours - theirs).abs().max() < 1e-9 * (1 + theirs.abs().max())
     assert len(fused) == 2  # one in each layer
+    assert fused[0][-2] == together * LENGTH
 
 
 @pytest.mark.parametrize(

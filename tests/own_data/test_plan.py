@@ -30,6 +30,7 @@ def test_small_data_get_a_small_network_where_there_is_time_to_learn_them_by_hea
     few = Arrays((4,), 4)
     assert sensible_size(few, "cpu", 10**6) == sensible_size(few, "cpu", 10**9) == plans.CPU_SIZE
     assert sensible_size(few, "cuda", 10**6) == 3e6
+    assert sensible_size(Arrays((4,), 2**10), "cuda", 10**6) == 6e6  # each says what two letters do
     assert sensible_size(few, "cuda", 10**9) == plans.GPU_SIZE
     assert choose(few, "cuda", sensible_size(few, "cuda", 8), 0, None).parameters < 1e4
 

@@ -19,7 +19,7 @@ from discrete_meanflow.training import Coupling, Recipe
 HELD_OUT = 10_000
 VALID, UNIQUE, NOVELTY, COUNTS = 0.4, 0.95, 0.05, 0.1  # bars
 STRETCH = 0.5
-RECIPE = Recipe(12_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True, muon=4.0)
+RECIPE = Recipe(14_000, batch=1024, learning_rate=6e-4, average=0.9995, bf16=True, muon=4.0)
 
 
 class JointMolecules(RealData):
@@ -31,7 +31,7 @@ class JointMolecules(RealData):
     )
     matched = 1024
     recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=8_000)}
-    couplings = (Coupling(3_000_000, 16, replace(RECIPE, iterations=22_000), whole=0.9),)
+    couplings = (Coupling(3_000_000, 16, replace(RECIPE, iterations=34_000), whole=0.9),)
 
     def cut(self) -> Records:
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))

@@ -1,4 +1,5 @@
 import contextlib
+import math
 from contextlib import AbstractContextManager
 
 import torch
@@ -15,6 +16,7 @@ from discrete_meanflow.types import Logits, State, Times
 # Up to so many positions and so wide heads the first of these is quicker than torch's choice. Only
 # the two are allowed, not put first: torch sets an order of its own when it first chooses.
 SHORT, NARROW = 64, 64
+TILE = 64  # positions that a fused kernel works on at once, however few there are
 FOR_SHORT = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -106,7 +108,7 @@ class Attention(nn.Module):
         if self.rotation is not None:
             query, key = self.rotation(query), self.rotation(key)
         fused = half_on_gpu(value) and unpack_dual(value).tangent is None
-        mixed = (scaled_dot_product_attention if fused else attend)(query, key, value)
+        mixed = (attend_in_tiles if fused else attend)(query, key, value)
         return self.out(mixed.transpose(-2, -3).flatten(-2))
 
 
@@ -125,6 +127,27 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
     if length > SHORT or wide > NARROW or wide % 8:  # it has none of other widths
         return contextlib.nullcontext()
     return sdpa_kernel(FOR_SHORT)
+
+
+def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """``attend`` by a fused kernel, as many short sequences to a tile as fit: a mask keeps them
+    apart."""
+    sequences, length = math.prod(query.shape[:-3]), query.shape[-2]
+    together = 1
+    while 2 * together * length <= TILE and sequences % (2 * together) == 0:
+        together *= 2
+    if together == 1:
+        return scaled_dot_product_attention(query, key, value)
+    queries, keys, values = (_side_by_side(part, together) for part in (query, key, value))
+    of = torch.arange(together * length, device=query.device) // length
+    mixed = scaled_dot_product_attention(queries, keys, values, of[:, None] == of)
+    return mixed.unflatten(-2, (together, -1)).transpose(-3, -4).reshape(query.shape)
+
+
+def _side_by_side(part: Tensor, together: int) -> Tensor:
+    """``(*batch, heads, D, w) -> (n, heads, together D, w)``, mostly without moving anything."""
+    tiles = part.reshape(-1, together, *part.shape[-3:])
+    return tiles.transpose(1, 2).flatten(2, 3)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

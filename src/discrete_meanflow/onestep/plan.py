@@ -1,5 +1,6 @@
 """What to train on the data at hand, on the machine at hand, in the time at hand."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -27,6 +28,7 @@ CPU_SIZE, GPU_SIZE = 2e6, 16e6  # parameters by default
 CPU_BATCH, CPU_STEP = 64, 2e10  # with attention, a CPU's records and operations in a step
 CPU_BLOCK = 3e11  # operations of a block, some seconds
 SMALLEST, PER_SYMBOL = 1e4, 3  # parameters; a GPU has the time to learn small data by heart
+LETTER = 5  # bits; a symbol of a larger alphabet says more, and counts for more
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
@@ -173,7 +175,8 @@ class Plan:
 def sensible_size(codec: Codec, device: str, symbols: int) -> float:
     """Parameters for training data of so many symbols, pads among them."""
     if torch.device(device).type == "cuda":
-        return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols))
+        letters = symbols * max(1, math.log2(codec.vocabulary) / LETTER)
+        return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * letters))
     if codec.vocabulary * codec.length <= FLAT:
         return CPU_SIZE
     return min(CPU_SIZE, max(SMALLEST, CPU_STEP / (6 * codec.length * CPU_BATCH)))
