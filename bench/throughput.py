@@ -2,7 +2,8 @@
 
     python bench/throughput.py [--device cuda] [--sizes 1e6 1e7 1e8]
 
-Text windows of 64 over 27 symbols, diagonal phase. Model FLOPs of a training step: 6 for each
+Text windows of 64 over 27 symbols, diagonal phase, without the clamps of ``dmf train``, which make
+times one for each position. Model FLOPs of a training step: 6 for each
 parameter and token, 12 D w for attention in each layer and token (Kaplan et al. 2020), but for what
 reads the times, which are one for all positions, 6 for each parameter and sequence; of a sample, a
 third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,

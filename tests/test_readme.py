@@ -100,6 +100,16 @@ def test_records_are_of_what_the_code_does(name):
             assert recorded.get("order", 1) == ours["order"] or f"`{name}`" in told
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results").glob("*/results.json")), ids=lambda p: p.parent.name
+)
+def test_recorded_claims_follow_from_what_was_measured(path):
+    record = json.loads(path.read_text())
+    experiment = catalog.find(record["experiment"], ROOT)
+    found = experiment.claims(record["facts"], record["cells"])
+    assert [claim.describe() for claim in found] == record["claims"]
+
+
 def test_docs_tell_which_records_have_letters_for_symbols():
     told = (ROOT / "docs/joint.md").read_text().split("each letter a symbol:")[1].split(".")[0]
     facts = json.loads((ROOT / "results/joint-molecules/results.json").read_text())["facts"]

@@ -210,6 +210,23 @@ def test_fused_attention_is_the_one_written_out_and_leaves_derivatives_to_it(
     assert fused[0][-2] == together * LENGTH
 
 
+def test_stacked_networks_have_no_mask(monkeypatch):
+    """Which torch's fused kernels would misread there."""
+    network, seen = NETWORKS["adaptive"], []
+
+    def look(*given):
+        seen.append(len(given))
+        return torch.nn.functional.scaled_dot_product_attention(*given)
+
+    monkeypatch.setattr(transformer, "half_on_gpu", lambda x: True)
+    monkeypatch.setattr(transformer, "scaled_dot_product_attention", look)
+    x, r, t = batch(2, 8)
+    stacked = torch.func.vmap(network)(x, r, t)
+    assert seen == [3, 3]  # query, key and value, in each layer
+    assert (stacked - network(x, r, t)).abs().max() < 1e-9
+    assert seen[2:] == [4, 4]
+
+
 @pytest.mark.parametrize(
     ("length", "width", "heads", "efficient_alone"),
     [(64, 128, 2, True), (65, 128, 2, False), (9, 128, 1, False), (9, 24, 2, False)],

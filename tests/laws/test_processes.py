@@ -136,15 +136,16 @@ def test_what_cannot_be_shared_is_refused():
         Recipe(1, batch=16, accumulate=3)
 
 
-def test_a_run_of_two_processes_is_a_run(tmp_path):
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+def test_a_run_of_two_processes_is_a_run(launcher, tmp_path):
     """``dmf train`` under a launcher, its second stage on one process alone."""
     words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
     (tmp_path / "words.txt").write_text("\n".join(words))
     given = ["train", str(tmp_path / "words.txt"), "--iterations", "8", "--size", "1e4",
              "--batch", "16", "--device", "cpu", "--out"]  # fmt: skip
-    two = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")])
+    two = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")], launcher)
     assert two.returncode == 0, two.stderr
-    taken = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")])
+    taken = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")], launcher)
     assert taken.returncode != 0
     assert taken.stderr.count("holds a run already") == 1  # and the other process ends with it
     assert "bug in dmf" not in taken.stderr

@@ -7,7 +7,7 @@ import torch
 
 from discrete_meanflow.experiment.joint_sudoku import constraints_kept
 from discrete_meanflow.metric import two_sites
-from discrete_meanflow.metric.molecules import count_tv, read_smiles
+from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
 from discrete_meanflow.metric.text import Reader, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
     column_pair_tv,
@@ -69,6 +69,10 @@ def test_molecules_are_counted():
     ]
     assert count_tv([1, 1, 2, 3], [1, 2, 2, 3]) == 0.25
     assert count_tv([], [1]) == 1.0
+    assert count_tv_deviation([], [1]) == 0.0
+    # Of one list of n fair coins against one that is certain: the share of heads has 1/(2 sqrt n).
+    found = count_tv_deviation([0, 1] * 200, [0] * 10)
+    assert found == pytest.approx(0.5 / 20, rel=0.1)
 
 
 def test_a_grid_keeps_all_27_constraints_or_fewer():

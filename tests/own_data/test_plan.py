@@ -15,6 +15,7 @@ from discrete_meanflow.cli.generate import _bar
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.classes import Classed
+from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import plan as plans
@@ -31,6 +32,9 @@ def test_small_data_get_a_small_network_where_there_is_time_to_learn_them_by_hea
     assert sensible_size(few, "cpu", 10**6) == sensible_size(few, "cpu", 10**9) == plans.CPU_SIZE
     assert sensible_size(few, "cuda", 10**6) == 3e6
     assert sensible_size(Arrays((4,), 2**10), "cuda", 10**6) == 6e6  # each says what two letters do
+    wide = [[str(i), str(i % 2)] for i in range(2**10)]
+    table = Columns.of(["a", "b"], wide)
+    assert sensible_size(table, "cuda", 10**6) == pytest.approx(4.5e6)  # two letters, and one
     assert sensible_size(few, "cuda", 10**9) == plans.GPU_SIZE
     assert choose(few, "cuda", sensible_size(few, "cuda", 8), 0, None).parameters < 1e4
 

@@ -12,7 +12,13 @@ from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.data.chemistry import BOUND_ATOM
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
-from discrete_meanflow.metric.molecules import ATOMS, Molecule, count_tv, read_smiles
+from discrete_meanflow.metric.molecules import (
+    ATOMS,
+    Molecule,
+    count_tv,
+    count_tv_deviation,
+    read_smiles,
+)
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.training import Coupling, Recipe
 
@@ -67,6 +73,7 @@ class JointMolecules(RealData):
         from scipy.stats import wasserstein_distance
 
         found = read_smiles(samples)
+        lengths, real = [m.length for m in found], [m.length for m in self.real]
         distinct = {m.canonical for m in found}
         new = len(distinct - self.known)
         return {
@@ -74,7 +81,8 @@ class JointMolecules(RealData):
             "unique": len(distinct) / max(1, len(found)),
             "novel": new / max(1, len(distinct)),
             "copies": sum(s in self.known for s in samples) / len(samples),
-            "tv_length": count_tv([m.length for m in found], [m.length for m in self.real]),
+            "tv_length": count_tv(lengths, real),
+            "tv_length_deviation": count_tv_deviation(lengths, real),
             # Long strings are the first to be invalid: this one is of all that were decoded.
             "tv_length_of_all": count_tv(list(map(len, samples)), list(map(len, self.held_out))),
             "tv_rings": count_tv([m.rings for m in found], [m.rings for m in self.real]),
@@ -121,9 +129,10 @@ class JointMolecules(RealData):
             self._claim(
                 "counts",
                 f"length, rings and atoms of the valid ones each within TV {COUNTS} of held-out "
-                f"molecules (as many training molecules: at most {floor:.3f}; length of all "
-                f"strings {one['tv_length_of_all']:.3f}; Wasserstein: "
-                f"logP {far['log_p']:.3f}, QED {far['qed']:.4f}, weight {far['weight']:.2f})",
+                f"molecules (as many training molecules: at most {floor:.3f}; deviation of the "
+                f"length's {one['tv_length_deviation']:.3f}; length of all strings "
+                f"{one['tv_length_of_all']:.3f}; Wasserstein: logP {far['log_p']:.3f}, "
+                f"QED {far['qed']:.4f}, weight {far['weight']:.2f})",
                 ", ".join(f"{key} {value:.3f}" for key, value in counts.items()),
                 max(counts.values()) <= COUNTS,
             ),

@@ -216,8 +216,8 @@ def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, s
     return torch.cat([sampler.sample(x, g).cpu() for x in starts])
 
 
-def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
-    """What a step costs: operations, against a look at the diagonal too, and samples a second."""
+def cost(kernel: Kernel, process: SequenceProcess) -> Json:
+    """Operations of a sample in one step, and over those of a look at the diagonal."""
     g = torch.Generator(kernel.home.device).manual_seed(0)
     one = process.source((1, process.length), g)
     middle = torch.full((1, 1), 0.5, device=kernel.home.device, dtype=kernel.home.dtype)
@@ -225,18 +225,27 @@ def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
         KernelSampler.steps(kernel, 1).sample(one, g)
     with FlopCounterMode(display=False) as look, torch.no_grad():
         kernel(one, middle, middle)
+    flops = step.get_total_flops()
+    return {
+        "flops_per_sample": flops,
+        "flops_over_diagonal": flops / look.get_total_flops(),
+    }
+
+
+def pace(kernel: Kernel, process: SequenceProcess, draws: int) -> Json:
+    """What a step costs, and samples a second."""
+    found = cost(kernel, process)
     generate(kernel, process, 1, draws, 0)  # warm
     started = time.perf_counter()
     generate(kernel, process, 1, draws, 0)
     seconds = time.perf_counter() - started
-    flops, where = step.get_total_flops(), kernel.home.device.type
+    where = kernel.home.device.type
     precision = "bfloat16" if torch.is_autocast_enabled(where) else "float32"
     peak = PEAK.get((torch.cuda.get_device_name() if where == "cuda" else "CPU", precision))
-    limit = {} if peak is None else {"samples_per_second_at_peak": peak / flops}
+    limit = {} if peak is None else {"samples_per_second_at_peak": peak / found["flops_per_sample"]}
     return {
         "precision": precision,
-        "flops_per_sample": flops,
-        "flops_over_diagonal": flops / look.get_total_flops(),
+        **found,
         "samples_per_second": draws / seconds,
         **limit,
     }

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy
+
 from discrete_meanflow.data.chemistry import molecule, rdkit
 
 ATOMS = ("C", "N", "O", "F")
@@ -51,3 +53,18 @@ def count_tv(a: Sequence[int], b: Sequence[int]) -> float:
         return 1.0
     p, q = Counter(a), Counter(b)
     return sum(abs(p[k] / len(a) - q[k] / len(b)) for k in p.keys() | q.keys()) / 2
+
+
+def count_tv_deviation(a: Sequence[int], b: Sequence[int], lists: int = 500) -> float:
+    """The standard deviation of ``count_tv``, by drawing both lists anew from themselves."""
+    if not a or not b:
+        return 0.0
+    g = numpy.random.default_rng(0)
+    kinds = sorted({*a, *b})
+    p, q = (g.multinomial(len(each), _shares(each, kinds), lists) / len(each) for each in (a, b))
+    return float((numpy.abs(p - q).sum(1) / 2).std())
+
+
+def _shares(counts: Sequence[int], kinds: Sequence[int]) -> list[float]:
+    found = Counter(counts)
+    return [found[kind] / len(counts) for kind in kinds]

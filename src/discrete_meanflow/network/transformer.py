@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -132,16 +133,23 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
 def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """``attend`` by a fused kernel, as many short sequences to a tile as fit: a mask keeps them
     apart."""
-    sequences, length = math.prod(query.shape[:-3]), query.shape[-2]
-    together = 1
-    while 2 * together * length <= TILE and sequences % (2 * together) == 0:
-        together *= 2
+    together, length = _fitting(query), query.shape[-2]
     if together == 1:
         return scaled_dot_product_attention(query, key, value)
     queries, keys, values = (_side_by_side(part, together) for part in (query, key, value))
     of = torch.arange(together * length, device=query.device) // length
     mixed = scaled_dot_product_attention(queries, keys, values, of[:, None] == of)
     return mixed.unflatten(-2, (together, -1)).transpose(-3, -4).reshape(query.shape)
+
+
+def _fitting(query: Tensor) -> int:
+    """How many sequences share a tile: a power of two that divides their number."""
+    if is_batchedtensor(query):  # over stacked seeds torch's fused kernels misread a mask
+        return 1
+    sequences, length, together = math.prod(query.shape[:-3]), query.shape[-2], 1
+    while 2 * together * length <= TILE and sequences % (2 * together) == 0:
+        together *= 2
+    return together
 
 
 def _side_by_side(part: Tensor, together: int) -> Tensor:

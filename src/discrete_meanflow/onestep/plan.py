@@ -1,6 +1,7 @@
 """What to train on the data at hand, on the machine at hand, in the time at hand."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -175,11 +176,17 @@ class Plan:
 def sensible_size(codec: Codec, device: str, symbols: int) -> float:
     """Parameters for training data of so many symbols, pads among them."""
     if torch.device(device).type == "cuda":
-        letters = symbols * max(1, math.log2(codec.vocabulary) / LETTER)
-        return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * letters))
+        return min(GPU_SIZE, max(SMALLEST, PER_SYMBOL * symbols * _letters(codec)))
     if codec.vocabulary * codec.length <= FLAT:
         return CPU_SIZE
     return min(CPU_SIZE, max(SMALLEST, CPU_STEP / (6 * codec.length * CPU_BATCH)))
+
+
+def _letters(codec: Codec) -> float:
+    """How many letters a symbol counts for, on average over the positions."""
+    allowed = codec.allowed
+    levels = [codec.vocabulary] if allowed is None else allowed.sum(-1).tolist()
+    return statistics.fmean(max(1, math.log2(n) / LETTER) for n in levels)
 
 
 def choose(

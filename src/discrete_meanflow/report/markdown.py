@@ -85,6 +85,8 @@ def speed_table(bench: Path) -> str:
         ]
     if (bench / "throughput-cuda.json").exists():
         lines += _share_of_the_peak(read("throughput-cuda"))
+    if (bench / "throughput-90M-cuda.json").exists():  # of another machine, the training step alone
+        lines += _share_of_the_peak(read("throughput-90M-cuda"))[:1]
     for path in sorted(bench.glob("estimators-*.json")):
         lines.append(_cost_of_each(read(path.stem)))
     run = read("uniformization")
@@ -132,8 +134,8 @@ def _share_of_the_peak(run: Json) -> list[str]:
         samples.append(f"{size}: {share:.1%}, {rate:,.0f}/s")
     where = f"{run['D']} positions of {run['V']} symbols"
     return [
-        f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, "
-        f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %) | {run['device']} "
+        f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, no "
+        f"clamps, batch {run['batch']:,}, by parameters (wanted at 100M: 40 %) | {run['device']} "
         f"| {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
