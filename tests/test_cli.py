@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from discrete_meanflow import cli, files
+from discrete_meanflow import __version__, cli, files
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Scale
@@ -54,6 +54,24 @@ def test_help_says_what_there_is_and_waits_for_no_torch(monkeypatch):
     assert all(word in done.stdout for word in ("list", "reproduce", "demo", "draw"))
     out = dmf("reproduce", "--help", check=0).stdout
     assert "default: 42 123 2024" in out
+
+
+def test_the_version_is_told():
+    assert dmf("--version", check=0).stdout == f"dmf {__version__}\n"
+
+
+def test_threads_that_wait_sleep_soon_unless_torch_is_there_already_or_one_said_otherwise():
+    look = "; print(os.environ.get('GOMP_SPINCOUNT'))"
+    given = {key: value for key, value in os.environ.items() if "GOMP" not in key}
+    for words, more, spins in (
+        ("import discrete_meanflow", {}, "3000"),
+        ("import discrete_meanflow", {"GOMP_SPINCOUNT": "5"}, "5"),
+        ("import discrete_meanflow", {"OMP_WAIT_POLICY": "active"}, "None"),
+        ("sys.modules['torch'] = sys; import discrete_meanflow", {}, "None"),
+    ):
+        line = [sys.executable, "-c", f"import os, sys; {words}{look}"]
+        done = subprocess.run(line, capture_output=True, text=True, env=given | more, check=True)
+        assert done.stdout.strip() == spins
 
 
 def test_list_names_every_experiment_and_claim(monkeypatch, capsys):
@@ -255,7 +273,8 @@ def test_ctrl_c_stops_the_workers_and_the_run_goes_on(early, tmp_path):
         (["reproduce", "mean-rate", "--jobs", "0"], "--jobs: needs at least 1"),
         (["reproduce", "mean-rate", "--device", "tpu"], "invalid choice"),
         (["reproduce", "mean-rate", "--seeds", "x"], "--seeds"),
-        (["invent"], "invent"),
+        (["invent"], "dmf: Unrecognized options: invent; Available subcommands: train, sample"),
+        (["sample"], "dmf: Missing from dmf sample: RUN The run folder"),
         (["draw", "/nowhere"], "no readable results.json"),
     ],
 )
@@ -308,6 +327,6 @@ def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys
             os.kill(os.getpid(), signal.SIGTERM)
 
     assert guarded(write) == 130
-    assert "stopped at once" in capsys.readouterr().err
+    assert capsys.readouterr().err == "dmf: stopped at once.\n"  # with nothing to go on from
     assert not list(tmp_path.iterdir())
     assert signal.getsignal(signal.SIGTERM) is before

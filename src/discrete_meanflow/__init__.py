@@ -5,9 +5,17 @@ importing the package (as ``dmf --help`` does) does not load torch.
 """
 
 import importlib
+import os
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
+
+# How often a thread of torch looks whether the others are ready before it sleeps. By default it is
+# a hundred times as often: with other programs on the same cores, threads do little else. It is
+# read when torch is loaded.
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 _HOMES = {
     "ctmc.generator": ("ConstantGenerator", "Generator", "TimeVaryingGenerator"),

@@ -35,6 +35,14 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def make_folder(folder: Path) -> None:
+    """If it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror}") from None
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file, by which it is known again."""
     try:

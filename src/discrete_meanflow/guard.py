@@ -22,9 +22,10 @@ def guarded(action: Callable[[], object]) -> int:
         print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT
     except (Interrupted, KeyboardInterrupt) as stopped:
-        how = "; all is saved" if isinstance(stopped, Interrupted) else " at once"
-        on = str(stopped) or "run the same command again"
-        print(f"dmf: stopped{how}. To go on: {on}.", file=sys.stderr)
+        saved = isinstance(stopped, Interrupted)
+        how = "; all is saved" if saved else " at once"
+        on = str(stopped) or ("run the same command again" if saved else "")
+        print(f"dmf: stopped{how}." + f" To go on: {on}." * bool(on), file=sys.stderr)
         return STOPPED
     except Exception:
         log = _write_log(traceback.format_exc())

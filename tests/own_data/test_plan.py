@@ -228,5 +228,9 @@ def test_the_bar_of_a_run_that_goes_on_moves_from_where_it_stopped(before, tmp_p
 def test_fit_warns_where_few_steps_take_longer_than_its_minutes(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_module, "fitted", lambda plan, *given: (plan, 3.0))
     monkeypatch.setattr(OneStepModel, "resume", lambda *given: None)
+    with pytest.warns(
+        UserWarning, match="fit takes 4 minutes, enough for 1 and 1 steps: these teach"
+    ):
+        OneStepModel.fit(WORDS, minutes=4, out=tmp_path / "few", size=1e4)
     with pytest.warns(UserWarning, match="fit takes about 3.0 minutes: fewer than"):
         OneStepModel.fit(["ab", "ba", "aa", "bb", "b"], minutes=2, out=tmp_path / "run")

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -225,10 +226,16 @@ def test_numbers_of_a_frame_are_binned_on_request():
     for i in range(0, 12_000, 100):  # any number is known by the bin that it fell into
         (token,) = codec.known({"x": frame["x"][i]}).values()
         assert codec.levels[0][token] == cells[i][0]
+    least, most = frame["x"].min(), frame["x"].max()
+    for value in (least, most):
+        assert len(codec.known({"x": value})) == 1
+    for value in (least - 0.01, most + 0.01):
+        with pytest.raises(InputError, match=f"clamp: x={value} lies outside -"):
+            codec.known({"x": value})
     middle = sorted(map(float, codec.levels[0]))
-    for far, near in ((-100, middle[0]), (100, middle[-1])):
-        (token,) = codec.known({"x": far}).values()
-        assert float(codec.levels[0][token]) == near
+    before = replace(codec, bins=(codec.bins[0][1:], ()))  # which did not tell the least
+    (token,) = before.known({"x": -100}).values()
+    assert float(codec.levels[0][token]) == middle[0]
     rows, bins = binned([[f"{i:03d}"] for i in range(50)], 5)
     codes = Columns.of(["a"], rows, (), bins)
     assert codes.types == ("str",)

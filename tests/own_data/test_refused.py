@@ -29,7 +29,7 @@ BAD_FILES = [
     ("a.txt", b"aa\naaa\n\xff\n", "line 3: not UTF-8"),
     ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
     ("a.txt", b"aaa\naa\n", "at least 2 symbols, got 'a'"),  # a pad is none
-    ("a.csv", b"a,b\n1,2\n3\n", "line 3: 1 cells"),
+    ("a.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells"),
     ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
     ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
     ("a.fasta", b"ACGU", "line 1: a sequence before"),
@@ -336,9 +336,30 @@ def test_a_run_folder_writes_nowhere_else_and_is_not_waited_for(trained, tmp_pat
             OneStepModel.load(folder, "cpu", so_far=so_far)
 
 
-def test_a_taken_folder_is_refused_before_the_file_is_read(trained, tmp_path, monkeypatch, capsys):
-    (tmp_path / "a.txt").write_text("")  # which would be refused, too
-    words = ("train", tmp_path / "a.txt", "--out", trained / "lines")
-    code, _, err = in_process(monkeypatch, capsys, *words)
-    assert code == 2
-    assert "holds a run already" in err
+def test_a_bad_folder_is_refused_before_the_file_is_read(trained, tmp_path, monkeypatch, capsys):
+    given = tmp_path / "a.txt"
+    given.write_text("")  # which would be refused, too
+    for out, message in (
+        (trained / "lines", "holds a run already"),
+        (tmp_path, "holds other files, a.txt for one"),
+        (given, "cannot make"),
+        ("/proc/nowhere", "cannot make"),
+        (tmp_path / "new", "a.txt"),
+    ):
+        code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", out)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert message in err
+    assert list(tmp_path.iterdir()) == [given]
+
+
+def test_damaged_weights_can_be_made_anew(trained, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained / "lines", folder)
+    whole = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(whole[:1000])
+    code, _, err = in_process(monkeypatch, capsys, "sample", folder)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"delete it, and dmf train --resume {folder} makes it anew" in err
+    (folder / "weights.safetensors").unlink()
+    assert in_process(monkeypatch, capsys, "train", "--resume", folder)[0] == 0
+    assert (folder / "weights.safetensors").read_bytes() == whole

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from discrete_meanflow import __version__
 from discrete_meanflow.cli.generate import Evaluate, Export, Sample, Train
 from discrete_meanflow.cli.reproduce import Demo, Draw, List, Reproduce
 from discrete_meanflow.guard import guarded
@@ -25,14 +25,11 @@ Command = (
     | Annotated[Draw, tyro.conf.subcommand("draw")]
 )
 
-# How often a thread looks whether the others are ready before it sleeps. By default it is a hundred
-# times as often: with other programs on the same cores, threads do little else.
-SPINS = "3000"
-
 
 def main() -> None:
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is loaded
+    if sys.argv[1:] == ["--version"]:
+        print(f"dmf {__version__}")
+        return
     sys.exit(guarded(_parsed()))
 
 
@@ -46,6 +43,13 @@ def _parsed() -> Callable[[], None]:
             )
     except SystemExit as stop:
         if stop.code:
-            words = re.sub(r"[^\x20-\x7e]+|-{3,}", " ", objection.getvalue()).split()
-            print(f"dmf: {' '.join(words)}", file=sys.stderr)
+            print(f"dmf: {_in_one_line(objection.getvalue())}", file=sys.stderr)
         raise
+
+
+def _in_one_line(box: str) -> str:
+    """What stands in a box without its heading, which says the same, rules between its parts."""
+    body = re.sub(r"\A(╭.*|.*\n *-{3,} *)\n", "", box)  # as a terminal has it, or a plain one
+    parts = re.split("─{3,}|-{3,}", body)
+    said = (" ".join(re.sub(r"[^\x20-\x7e]+", " ", part).split()).rstrip(".") for part in parts)
+    return "; ".join(filter(None, said))

@@ -1,5 +1,6 @@
 """The commands for one's own data: train, sample, evaluate, export."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 
 SHOW_EVERY = 30.0  # seconds between samples shown while training
 SHOWN = 5
+WIDE, WIDEST = 100, 600  # letters of what is shown of a value, and of many by name
+WORTH = """pair TV: how far pairs of neighbours, or of columns, are from held-out ones, 0 to 1;
+copies: share that are training records; nearest: distance to the nearest of these;
+AUC: how well a classifier tells them from real ones, 0.5 is not at all.
+A perfect generator scores what 'held out' does."""
+
+
+def given(what: str) -> Any:
+    """An option that need not be given, and what it is in help."""
+    return tyro.conf.arg(metavar=what, help_behavior_hint="")
+
+
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
 
 
@@ -26,21 +39,21 @@ KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "arra
 class Train:
     """Train a one-step generator on a file, or go on with a run that was stopped."""
 
-    file: Annotated[Path | None, tyro.conf.Positional] = None
+    file: Annotated[Path | None, tyro.conf.Positional, given("FILE")] = None
     """Text, SMILES, FASTA, CSV / TSV / Parquet, .npy / .npz; gzipped too."""
-    out: Path | None = None
+    out: Annotated[Path | None, given("PATH")] = None
     """Run folder (default: runs/NAME of the file)."""
-    resume: Path | None = None
+    resume: Annotated[Path | None, given("RUN")] = None
     """A run folder to go on with, in place of a file."""
     kind: KindName = "auto"
     """What the file holds; auto looks at its name and its beginning."""
     minutes: float = 10.0
     """Time to train in; the schedule is fitted to it."""
-    iterations: int | None = None
+    iterations: Annotated[int | None, given("N")] = None
     """Steps to train, in place of a time."""
-    size: float | None = None
+    size: Annotated[float | None, given("N")] = None
     """Parameters of the network (default: chosen from data and machine)."""
-    batch: int | None = None
+    batch: Annotated[int | None, given("N")] = None
     """Records a step (default: chosen from the machine)."""
     accumulate: int = 1
     """Pieces that a batch is worked through in, where memory is short."""
@@ -48,16 +61,16 @@ class Train:
     """Of the windows that a long text is cut into."""
     pad: bool = True
     """Whether records may differ in length, and short ones are filled up."""
-    tokenizer: Path | None = None
+    tokenizer: Annotated[Path | None, given("FILE")] = None
     """A Hugging Face tokenizers JSON: lines or windows in its pieces, not in characters."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of a table names its columns."""
-    bins: int | None = None
+    bins: Annotated[int | None, given("N")] = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
-    label: str | None = None
+    label: Annotated[str | None, given("WHERE")] = None
     """Where classes are: a column of the table, an array of the .npz, a .npy, or a file of one a
     line."""
-    held_out: int | None = None
+    held_out: Annotated[int | None, given("N")] = None
     """Records kept apart for evaluation (default: 15 %, at most 10,000)."""
     seed: int = 0
     """Of the split, the weights and all draws."""
@@ -137,8 +150,8 @@ class Train:
         from discrete_meanflow.onestep.plan import check_minutes, count
         from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
-        check_room(folder)  # before a large file is read
         check_minutes(self.minutes)
+        check_room(folder)  # before a large file is read
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if isinstance(kind, Windows):
             given = self.tokenizer
@@ -186,28 +199,31 @@ class Train:
 class Sample:
     """Generate records with a trained run."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 10
     """How many records."""
     steps: int = 1
     """Forward passes for each."""
-    seed: int | None = None
+    seed: Annotated[int | None, given("N")] = None
     """The same seed gives the same records."""
-    clamp: str | None = None
+    clamp: Annotated[str | None, given("TEXT")] = None
     """What is known: 'ma??' for text (?: unknown, \\?: a question mark), 'colour=red' for tables,
     '0,?,3' for arrays."""
-    label: Annotated[str | None, tyro.conf.arg(name="class")] = None
+    label: Annotated[
+        str | None, tyro.conf.arg(name="class", metavar="NAME", help_behavior_hint="")
+    ] = None
     """The class of the records, where the run was trained with classes."""
     guidance: float = 1.0
     """Above 1, truer to what is known; costs a second forward pass."""
-    temperature: float | None = None
+    temperature: Annotated[float | None, given("X")] = None
     """Above 1 bolder, below 1 safer."""
-    top_p: float | None = None
+    top_p: Annotated[float | None, given("X")] = None
     """Only the likeliest symbols that make up this share."""
-    out: Path | None = None
-    """File to write, of the kind that was read (default: print)."""
-    labels: Path | None = None
+    out: Annotated[Path | None, given("PATH")] = None
+    """File to write, of the kind that was read, in the place of one that is there (default:
+    print)."""
+    labels: Annotated[Path | None, given("FILE")] = None
     """File to write the class of each record to, one a line, as --label of dmf train reads it."""
     so_far: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """From a run that is still in training, or was stopped: as of its last checkpoint."""
@@ -236,13 +252,15 @@ class Sample:
                 if self.labels is not None:
                     name(codec.classes_in(lot))
                 write(codec.decode(lot))
+        if self.out is not None:
+            print(f"{self.n:,} records: {self.out}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
 class Evaluate:
     """Judge a run against the records it has not seen."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 2000
     """Records to generate at each number of steps."""
@@ -294,6 +312,7 @@ class Evaluate:
         for who, scores in found["scores"].items():
             table.add_row(who, *(f"{scores[name]:.3f}" for name in names))
         console.print(table)
+        console.print(WORTH, highlight=False, markup=False, soft_wrap=True)
         text = f"{self.run}/evaluation.json, evaluation.png"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -302,7 +321,7 @@ class Evaluate:
 class Export:
     """Write the generator as one ONNX graph: noise in, probabilities out."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run folder."""
     onnx: Path
     """File to write."""
@@ -321,9 +340,17 @@ def _many_levels(columns: dict[str, int], records: int) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, dict):
+        text = ", ".join(f"{name} {each}" for name, each in value.items())
+    elif isinstance(value, list):
+        text = ",".join(map(str, value))
+    elif hasattr(value, "ravel"):  # an array
+        text = " ".join(map(str, value.ravel().tolist()))
+    else:
+        text = str(value)
     text = text.replace("\n", "\\n").replace("\t", "\\t")
-    return text if len(text) <= 100 else text[:97] + "..."
+    most = WIDEST if isinstance(value, dict) else WIDE
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 @contextmanager

@@ -4,7 +4,9 @@ import numpy
 
 from discrete_meanflow.errors import InputError
 
-Bins = tuple[tuple[float, str], ...]  # the largest number of each, and what it is called
+# The largest number of each, and what it is called; before them the smallest number of all, called
+# as the first is.
+Bins = tuple[tuple[float, str], ...]
 
 
 def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], tuple[Bins, ...]]:
@@ -36,4 +38,4 @@ def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
     members = {int(i): order[place[order] == i] for i in numpy.unique(place)}
     names = {i: column[found[len(found) // 2]] for i, found in members.items()}
     tops = tuple((float(numbers[found[-1]]), names[i]) for i, found in members.items())
-    return [names[int(i)] for i in place], tops
+    return [names[int(i)] for i in place], ((float(numbers.min()), tops[0][1]), *tops)

@@ -132,7 +132,8 @@ class Columns(Codec):
 
     def _known(self, name: str, level: str) -> dict[int, int]:
         if name not in self.names:
-            raise InputError(f"clamp: no column '{name}'; there are {', '.join(self.names)}")
+            known = ", ".join(f"'{each}'" for each in self.names)
+            raise InputError(f"clamp: no column '{name}'; there are {known}")
         place = self.names.index(name)
         if level not in self.levels[place]:
             level = self._same(place, level)
@@ -152,7 +153,12 @@ class Columns(Codec):
         except ValueError:
             return level
         if tops and not math.isnan(value):
-            return next((name for top, name in tops if value <= top), tops[-1][1])
+            told = len({name for _, name in tops[:2]}) == 1  # runs of before do not tell the least
+            least, most = tops[0][0] if told else -math.inf, tops[-1][0]
+            if not least <= value <= most:
+                name = self.names[place]
+                raise InputError(f"clamp: {name}={level} lies outside {least:g} to {most:g}")
+            return next(name for top, name in tops if value <= top)
         return next((name for name, each in self.values[place].items() if each == value), level)
 
     @property

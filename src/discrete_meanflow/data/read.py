@@ -99,7 +99,7 @@ def table(path: Path, header: bool | None = None) -> Rows:
             rows.append([cell.strip() for cell in row])
             if len(row) != len(rows[0]):
                 raise InputError(
-                    f"{path}, line {reader.line_num}: {len(row)} cells, the first {len(rows[0])}"
+                    f"{path}: line {reader.line_num} has {len(row)} cells, the first {len(rows[0])}"
                 )
             if "" in rows[-1] or "nan" in (cell.lower() for cell in rows[-1]):
                 column = next(i for i, c in enumerate(rows[-1], 1) if c.lower() in ("", "nan"))
@@ -205,7 +205,10 @@ def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
     if found.ndim < 2 or not found.size:
         raise InputError(f"{where}: needs records along the first axis, got shape {found.shape}")
     if found.dtype.kind not in "iub":
-        raise InputError(f"{where}: needs whole numbers, got {found.dtype}")
+        raise InputError(
+            f"{where}: needs whole numbers from 0, got {found.dtype}; round them, or "
+            "number their values first"
+        )
     if found.min() < 0:
         place = tuple(int(i) for i in numpy.argwhere(found < 0)[0])
         raise InputError(f"{where}: {int(found[place])} at {place}: numbers must be 0 or more")

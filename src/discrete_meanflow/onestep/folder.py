@@ -31,7 +31,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.tokens import CHECKED, STORED, stored
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import replacing, write_whole
+from discrete_meanflow.files import make_folder, replacing, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.plan import Plan
 from discrete_meanflow.types import State
@@ -64,7 +64,7 @@ class Config:
     @classmethod
     def made_from(cls, words: Json) -> "Config":
         if words.get("format") != FORMAT or str(words.get("kind")) not in KINDS:
-            raise InputError("not a run of this version")
+            raise InputError("config.json is not of a run of this version: 'format' or 'kind'")
         kind = KINDS[str(words["kind"])]()
         try:
             plan, said = Plan.made_from(words["plan"]), words["codec"]
@@ -80,19 +80,25 @@ class Config:
 
 
 def check_room(folder: Path) -> None:
-    """Refuse a folder that holds a run already."""
+    """Refuse a folder that holds a run already, or something else, or cannot be made."""
     if (folder / "config.json").exists():
         more = f"dmf train --resume {folder}, or another --out"
         raise InputError(f"{folder} holds a run already; {more}")
+    there = folder.is_dir()
+    make_folder(folder)
+    if not there:  # it can be made; that is all
+        folder.rmdir()
+        return
+    # A run that was cut off while it was written has its training records, or a part of them.
+    others = [p.name for p in folder.iterdir() if not p.name.startswith(".")]
+    if others and f"{TRAIN}.safetensors" not in others:
+        raise InputError(f"{folder} holds other files, {min(others)} for one; choose another --out")
 
 
 def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
     """Write a new run; a folder that holds one already is refused."""
     check_room(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make {folder}: {error.strerror}") from None
+    make_folder(folder)
     for name, tokens in ((TRAIN, train), (HELD_OUT, held_out)):
         write_tokens(folder / f"{name}.safetensors", {"tokens": tokens}, config.codec.vocabulary)
     write_json(folder / "data.json", card)
@@ -205,7 +211,11 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
         shapes = {n: p.shape for n, p in config.plan.kernel(config.codec).named_parameters()}
     path = folder / WEIGHTS
     if path.exists():
-        found = read_tensors(path, set(shapes))
+        try:
+            found = read_tensors(path, set(shapes))
+        except InputError as error:
+            anew = f"; delete it, and dmf train --resume {folder} makes it anew"
+            raise InputError(f"{error}{anew if any(_begun(folder)) else ''}") from None
     else:
         path = _newest_checkpoint(folder, so_far)
         kept = read_tensors(path, {f"average/{name}" for name in shapes}, among=True)
@@ -218,9 +228,14 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
     return kernel.requires_grad_(False)
 
 
+def _begun(folder: Path) -> list[Path]:
+    """The checkpoints of a run."""
+    return [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+
+
 def _newest_checkpoint(folder: Path, wanted: bool) -> Path:
     """That of a run which is not trained to the end; refused where it is not wanted."""
-    begun = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+    begun = _begun(folder)
     if not wanted:
         enough = f"; or as it is, dmf sample {folder} --so-far" * bool(begun)
         raise InputError(f"{folder} is not trained to the end: dmf train --resume {folder}{enough}")

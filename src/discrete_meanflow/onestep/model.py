@@ -66,6 +66,10 @@ class OneStepModel:
     ) -> "OneStepModel":
         """Train on strings, rows, an array of whole numbers, a frame or a dataset.
 
+        ``minutes`` is the time to train in, or ``iterations`` the steps; ``size`` the parameters of
+        the network and ``batch`` the records of a step, by default chosen from data and machine;
+        ``held_out`` how many records are kept apart for ``evaluate``; ``seed`` of the split, the
+        weights and all draws; ``device`` is auto, cpu or cuda.
         ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
         classes of the records, or the column that they stand in; ``kind`` is what strings are
         (smiles, fasta; by default lines); ``tokenizer`` is a Hugging Face tokenizers JSON, in whose

@@ -30,6 +30,7 @@ from discrete_meanflow.types import State
 
 Json = dict[str, Any]
 LATE = 1.2  # times the minutes that were given, from which on it is told
+FEW_STEPS = 200  # of a stage, whose samples are poor
 LOOKED_AT = 10_000  # records, for what a tokenizer loses
 FEW = 0.001  # of the records, that make all others long
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000  # share of the distinct records, and at most
@@ -84,9 +85,13 @@ def prepare(
     else:
         minutes = 10.0 if minutes is None else minutes
         plan, taken = fitted(plan, codec, data, device, minutes, processes)
+        steps = f"{plan.iterations} and {plan.second} steps"
         if taken > LATE * minutes:
-            steps = f"{plan.iterations} and {plan.second} steps"
             card["time"] = f"about {taken:.1f} minutes: fewer than {steps} teach nothing"
+        elif min(plan.iterations, plan.second) < FEW_STEPS:
+            card["time"] = (
+                f"{minutes:g} minutes, enough for {steps}: these teach little, give it more"
+            )
     plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
@@ -164,7 +169,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
             "alphabet": str(codec.alphabet),
             "symbols": codec.vocabulary,
             "pad": codec.alphabet.pad,
-            "lengths": [shortest, middle, longest],
+            "lengths": {"least": shortest, "median": middle, "most": longest},
         }
         longer = sum(many for length, many in lengths.items() if length > longest // 2)
         if longer <= FEW * lengths.total():
