@@ -86,7 +86,8 @@ class Experiment(ABC):
     def cells(self, scale: Scale) -> list[Cell]: ...
 
     def facts(self, scale: Scale) -> Json:
-        """What is known without training: exact kernels, sampling floors."""
+        """What is known without training: exact kernels, sampling floors. Lines of text by file
+        name under "samples" become files, as those of a cell do."""
         return {}
 
     def scores(self, samples: Path) -> Json:

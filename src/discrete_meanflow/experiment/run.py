@@ -19,7 +19,7 @@ from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json
 from discrete_meanflow.experiment.order import Order, Progress, cell_settings
 from discrete_meanflow.experiment.record import device_name, read_json, versions, write_json
-from discrete_meanflow.experiment.train_cell import train_cell
+from discrete_meanflow.experiment.train_cell import train_cell, write_samples
 from discrete_meanflow.experiment.workers import run_in_processes, run_in_streams
 from discrete_meanflow.signals import stop_signals
 from discrete_meanflow.training.session import SAVE_EVERY
@@ -93,6 +93,7 @@ def _read_part(order: Order, cell: Cell) -> Json:
 def assemble(experiment: Experiment, order: Order, settings: Json, parts: Json) -> Json:
     """The JSON of a run: settings, raw measurements, and the claims computed from them."""
     facts = experiment.facts(order.scale)
+    write_samples(order.out / "samples", facts.pop("samples", {}))
     if scores := experiment.scores(order.out / "samples"):
         facts["scores"] = scores
     # Where each part was trained; an experiment that trains nothing ran here.

@@ -40,7 +40,7 @@ def train_cell(
     with EXCLUSIVE:  # no other cell changes the precision of products meanwhile
         measurements = [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels]
     for measured in measurements:
-        _write_samples(order.out / "samples", measured.pop("samples", {}))
+        write_samples(order.out / "samples", measured.pop("samples", {}))
     part = {
         "settings": cell_settings(order, cell),
         "device": device_name(order.device),
@@ -115,7 +115,7 @@ class Stage:
         return {name: sum(v) / len(v) for name, v in watched.items()}
 
 
-def _write_samples(folder: Path, samples: dict[str, list[str]]) -> None:
+def write_samples(folder: Path, samples: dict[str, list[str]]) -> None:
     """Lines of text, gzipped without a date: the same samples make the same file."""
     for name, lines in samples.items():
         folder.mkdir(exist_ok=True)

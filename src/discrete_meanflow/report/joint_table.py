@@ -71,15 +71,9 @@ def _bigram_rows(run: Json) -> list[list[str]]:
     """Laws that are known: the floor is what draws from the truth score."""
     rows = []
     for law, facts in run["facts"].items():
-        hard, soft = (
-            run["cells"][f"{law}, {kind}"]["measurements"][0]["pair_tv"] for kind in ("KCE", "soft")
-        )
-        numbers = [
-            f"{hard[0]:.3f}",
-            f"{hard[-1]:.3f} (8 steps)",
-            f"{soft[0]:.3f}",
-            f"{soft[-1]:.3f}",
-        ]
+        hard = facts["factorised_pair_tv"]
+        soft = run["cells"][f"{law}, soft"]["measurements"][0]["pair_tv"]
+        numbers = [f"{each:.3f}" for each in (hard[0], hard[-1], soft[0], soft[-1])]
         measure = f"adjacent-pair TV, {facts['draws']:,} samples ↓"
         rows.append([law, measure, *numbers, f"{facts['pair_floor']:.3f}", run["device"]])
     return rows
