@@ -35,10 +35,11 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def make_folder(folder: Path) -> None:
-    """If it is not there."""
+def make_folder(folder: Path) -> list[str]:
+    """If it is not there; the names of what it holds."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        return os.listdir(folder)
     except OSError as error:
         raise InputError(f"cannot make {folder}: {error.strerror}") from None
 

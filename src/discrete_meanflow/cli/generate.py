@@ -25,14 +25,13 @@ WORTH = """pair TV: how far pairs of neighbours, or of columns, are from held-ou
 copies: share that are training records; nearest: distance to the nearest of these;
 AUC: how well a classifier tells them from real ones, 0.5 is not at all.
 A perfect generator scores what 'held out' does."""
-
-
-def given(what: str) -> Any:
-    """An option that need not be given, and what it is in help."""
-    return tyro.conf.arg(metavar=what, help_behavior_hint="")
-
-
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+
+
+def given(what: str, name: str | None = None) -> Any:
+    """An option that need not be given, what it is in help, and its name if that is another."""
+    return tyro.conf.arg(name=name, metavar=what, help_behavior_hint="")
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class Train:
 class Sample:
     """Generate records with a trained run."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 10
     """How many records."""
@@ -210,9 +209,7 @@ class Sample:
     clamp: Annotated[str | None, given("TEXT")] = None
     """What is known: 'ma??' for text (?: unknown, \\?: a question mark), 'colour=red' for tables,
     '0,?,3' for arrays."""
-    label: Annotated[
-        str | None, tyro.conf.arg(name="class", metavar="NAME", help_behavior_hint="")
-    ] = None
+    label: Annotated[str | None, given("NAME", "class")] = None
     """The class of the records, where the run was trained with classes."""
     guidance: float = 1.0
     """Above 1, truer to what is known; costs a second forward pass."""
@@ -260,7 +257,7 @@ class Sample:
 class Evaluate:
     """Judge a run against the records it has not seen."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 2000
     """Records to generate at each number of steps."""
@@ -321,7 +318,7 @@ class Evaluate:
 class Export:
     """Write the generator as one ONNX graph: noise in, probabilities out."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: RunFolder
     """The run folder."""
     onnx: Path
     """File to write."""

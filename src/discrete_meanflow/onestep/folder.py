@@ -85,12 +85,11 @@ def check_room(folder: Path) -> None:
         more = f"dmf train --resume {folder}, or another --out"
         raise InputError(f"{folder} holds a run already; {more}")
     there = folder.is_dir()
-    make_folder(folder)
+    held = make_folder(folder)
     if not there:  # it can be made; that is all
         folder.rmdir()
-        return
     # A run that was cut off while it was written has its training records, or a part of them.
-    others = [p.name for p in folder.iterdir() if not p.name.startswith(".")]
+    others = [name for name in held if not name.startswith(".")]
     if others and f"{TRAIN}.safetensors" not in others:
         raise InputError(f"{folder} holds other files, {min(others)} for one; choose another --out")
 
@@ -112,12 +111,8 @@ def copy(folder: Path, to: Path) -> None:
     for path in own:
         if path.is_symlink() or not path.is_file():
             raise InputError(f"{path} is no file of its own: put the file in its place")
-    try:
-        to.mkdir(parents=True, exist_ok=True)
-        if any(to.iterdir()):
-            raise InputError(f"{to} is there already; choose another name")
-    except OSError as error:
-        raise InputError(f"cannot make {to}: {error.strerror}") from None
+    if make_folder(to):
+        raise InputError(f"{to} is there already; choose another name")
     try:
         for path in own:
             shutil.copy2(path, to / path.name)
