@@ -2,18 +2,20 @@
 
     python bench/throughput.py [--device cuda] [--sizes 1e6 1e7 1e8]
 
-Text windows of 64 over 27 symbols, diagonal phase, without the clamps of ``dmf train``, which make
-times one for each position. Model FLOPs of a training step: 6 for each
+Text windows of 64 over 27 symbols, diagonal phase. Model FLOPs of a training step: 6 for each
 parameter and token, 12 D w for attention in each layer and token (Kaplan et al. 2020), but for what
-reads the times, which are one for all positions, 6 for each parameter and sequence; of a sample, a
-third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon,
-which is what ``dmf train`` takes. The peak is that of the data sheet for bfloat16 without
-sparsity; on a CPU, a large matrix product measured in the same run. A block of training takes
-longer than its steps would alone: its paths are drawn, on a GPU beside the steps before, and losses
-are read back. A GPU is idle where none of its streams works.
+reads the times, where they are one for all positions, 6 for each parameter and sequence; of a
+sample, a third. The optimiser's own work is none of them, so the step is timed with AdamW and with
+Muon, and then with clamps, too, which give each position times of its own: what ``dmf train``
+does. The peak is that of the data sheet for bfloat16 without sparsity; on a CPU, a large matrix
+product measured in the same run. A block of training takes longer than its steps would alone: its
+paths are drawn, on a GPU beside the steps before, and losses are read back. A GPU is idle where
+none of its streams works, between the first and the last that it does in some blocks; that is
+told by the profiler, which makes gaps no shorter.
 """
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,7 +29,7 @@ from discrete_meanflow.experiment.real_data import PEAK
 from discrete_meanflow.kernel import SoftKernel
 from discrete_meanflow.network import AdaptiveTransformer
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.onestep.plan import MATCHED, MUON
+from discrete_meanflow.onestep.plan import CLAMPED, MATCHED, MUON
 from discrete_meanflow.process import Soft
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import TauUniform
@@ -35,7 +37,7 @@ from discrete_meanflow.training import Problem, Recipe, Trainer
 from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
-BLOCK = 20
+BLOCK, BLOCKS = 20, 5
 
 
 def peak(device: str) -> float:
@@ -49,10 +51,10 @@ def network(size: float) -> AdaptiveTransformer:
     return AdaptiveTransformer.sized(V, D, size)
 
 
-def flops_per_token(net: AdaptiveTransformer) -> float:
-    """Of forward and backward together."""
-    once = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
-    parameters = sum(p.numel() for p in net.parameters()) - once + once / D
+def flops_per_token(net: AdaptiveTransformer, times: int = 1) -> float:
+    """Of forward and backward together, with so many times in a sequence."""
+    read = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
+    parameters = sum(p.numel() for p in net.parameters()) - read + read * times / D
     return 6 * parameters + 12 * len(net.layers) * D * net.width
 
 
@@ -61,13 +63,14 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
     return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
 
 
-def busy(work: Callable[[], object]) -> float:
-    """Seconds of a call in which a GPU works, on one stream or on several at once."""
+def idle(work: Callable[[], object]) -> float:
+    """Share of the time in which a GPU does nothing, from its first to its last in a call."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
-    ranges = (e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA)
-    return covered((r.start, r.end) for r in ranges) / 1e6  # from microseconds
+    spans = [e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA]
+    whole = max(s.end for s in spans) - min(s.start for s in spans)
+    return 1 - covered((s.start, s.end) for s in spans) / whole
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
@@ -101,7 +104,7 @@ def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
     }
     if device == "cuda":
         key = f"{name}: share of a block in which the GPU is idle"
-        found[key] = 1 - busy(lambda: next(blocks)) / BLOCK / whole
+        found[key] = idle(lambda: list(itertools.islice(blocks, BLOCKS)))
     return found
 
 
@@ -124,25 +127,32 @@ def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[
     }
 
 
-def measured(size: float, batch: int, device: str, limit: float) -> dict[str, float]:
-    """All of it for networks of a size."""
+def prepared(size: float, batch: int, device: str, muon: float, clamps: float = 0.0) -> Trainer:
+    """Of a network of a size, on random records."""
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
-    net = network(size)
-    name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
-    flops = flops_per_token(net)
     problem = Problem(
-        Soft(data, matched=MATCHED),
+        Soft(data, clamps, MATCHED),
         TauUniform(V),
         lambda: SoftKernel(network(size), V),
         PosteriorRegression(),
     )
-    found: dict[str, float] = {}
-    for optimiser, muon in (("AdamW", 0.0), ("Muon", MUON)):
-        trainer = Trainer(problem, recipe(batch, device, muon), [0], device)
-        found |= steps_of(f"{name}, {optimiser}", trainer, flops, limit)
-    pace = found[f"{name}, Muon: training tokens per second"]
-    return found | blocks_of(name, trainer, pace) | samples_of(name, trainer, flops, limit)
+    return Trainer(problem, recipe(batch, device, muon), [0], device)
+
+
+def measured(size: float, batch: int, device: str, limit: float) -> dict[str, float]:
+    """All of it for networks of a size."""
+    net = network(size)
+    name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
+    flops = flops_per_token(net)
+    adam = prepared(size, batch, device, muon=0.0)
+    found = steps_of(f"{name}, AdamW", adam, flops, limit)
+    found |= samples_of(name, adam, flops, limit)
+    found |= steps_of(f"{name}, Muon", prepared(size, batch, device, MUON), flops, limit)
+    clamped = prepared(size, batch, device, MUON, CLAMPED)
+    found |= steps_of(f"{name}, Muon, clamps", clamped, flops_per_token(net, times=D), limit)
+    pace = found[f"{name}, Muon, clamps: training tokens per second"]
+    return found | blocks_of(name, clamped, pace)
 
 
 def main() -> None:

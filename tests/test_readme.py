@@ -110,14 +110,6 @@ def test_recorded_claims_follow_from_what_was_measured(path):
     assert [claim.describe() for claim in found] == record["claims"]
 
 
-def test_docs_tell_which_records_have_letters_for_symbols():
-    told = (ROOT / "docs/joint.md").read_text().split("each letter a symbol:")[1].split(".")[0]
-    facts = json.loads((ROOT / "results/joint-molecules/results.json").read_text())["facts"]
-    card = json.loads((ROOT / "results/own-molecules/data.json").read_text())
-    for name, found in (("joint-molecules", facts), ("own-molecules", card)):
-        assert ("[nH]" in found["alphabet"]) != (f"`{name}`" in told)
-
-
 def own(name):
     """The scores of a run on a user's file, one step and held-out records."""
     found = json.loads((ROOT / "results" / name / "evaluation.json").read_text())["scores"]

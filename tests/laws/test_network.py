@@ -10,6 +10,7 @@ from discrete_meanflow.network import (
     FlatMLP,
     SingleTime,
     Transformer,
+    adaptive,
     transformer,
 )
 from discrete_meanflow.network.adaptive import Rotation
@@ -98,6 +99,27 @@ def test_each_position_has_its_own_time(name):
     for s in times:
         s[:, 0] = 1
     assert (NETWORKS[name](x, *times) - free)[:, 1:].abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["adaptive", "rotary"])
+def test_known_positions_have_the_vectors_of_their_own_times(name, monkeypatch):
+    """Made for two times of a sequence, they are those made for each position, and so are the
+    derivatives: also where what is not known goes to time 1, as what is known does."""
+    x, r, t = batch(4)
+    known = torch.rand(4, LENGTH, generator=seeded()) < 0.5
+    known[0], known[1] = True, False
+    t[2] = 1
+    r, t = (torch.where(known, 1.0, s) for s in (r, t))
+    tangent = (~known).double()
+
+    def found():
+        return torch.func.jvp(lambda t: NETWORKS[name](x, r, t), (t,), (tangent,))
+
+    quick = found()
+    monkeypatch.setattr(adaptive, "apart", lambda r, t: (r, t, None))
+    for a, b in zip(quick, found(), strict=True):
+        assert (a - b).abs().max() < 1e-12
+    assert quick[1][0].abs().max() == 0 < quick[1][1].abs().max()
 
 
 @pytest.mark.parametrize("parameters", [3e5, 1e6, 1e7, 1e8])

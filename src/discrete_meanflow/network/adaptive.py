@@ -32,6 +32,9 @@ class AdaptiveTransformer(nn.Module):
     One map gives these six vectors to all layers, each of which adds its own; the gates start
     at zero, so that a fresh network is the identity and its logits are flat. Positions are
     learned; with ``rotary``, attention sees distances between them, too.
+
+    A sequence is at one pair of times, but for the positions that are known, which are at (1, 1):
+    the vectors are made for these two, not for each position.
     """
 
     def __init__(
@@ -79,10 +82,24 @@ class AdaptiveTransformer(nn.Module):
         ``(*batch, D, n)``."""
         h = self.symbol(as_point(x, self.states, t.dtype))
         h = h + self.position.to(h.dtype)
-        times = self.modulation(self.time(r, t)).unflatten(-1, (6, -1))  # (*batch, D or 1, 6, w)
+        r, t, known = apart(r, t)
+        times = self.modulation(self.time(r, t)).unflatten(-1, (6, -1))  # (*batch, 1 or 2, 6, w)
         for layer in self.layers:
-            h = layer(h, times)
+            h = layer(h, times, known)
         return self.head(self.norm(h))
+
+
+def apart(r: Times, t: Times) -> tuple[Times, Times, Tensor | None]:
+    """The times of what is not known and of what is, ``(*batch, 2)``, and which positions those
+    are, ``(*batch, D, 1)``. None is, where times are one for all: ``(*batch, 1)``."""
+    r, t = torch.broadcast_tensors(r, t)
+    if r.shape[-1] == 1:
+        return r, t, None
+    first = r.argmin(-1, keepdim=True)  # is known only if all are
+    r_both, t_both = (
+        torch.cat([s.gather(-1, first), torch.ones_like(s[..., :1])], -1) for s in (r, t)
+    )
+    return r_both, t_both, (r == 1)[..., None]
 
 
 def _head(width: int) -> int:
@@ -117,8 +134,11 @@ class AdaptiveLayer(nn.Module):
             nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
         )
 
-    def forward(self, h: Tensor, times: Tensor) -> Tensor:
-        shift, scale, gate, shift_2, scale_2, gate_2 = (times + self.own).unbind(-2)
+    def forward(self, h: Tensor, times: Tensor, known: Tensor | None) -> Tensor:
+        vectors = (times + self.own).unbind(-2)
+        if known is not None:  # one by one: six at once would be stored for every position
+            vectors = tuple(torch.where(known, v[..., 1:, :], v[..., :1, :]) for v in vectors)
+        shift, scale, gate, shift_2, scale_2, gate_2 = vectors
         mixed = self.attention(self.norm(h) * (1 + scale) + shift)
         h = (h + gate * mixed).to(h.dtype)
         fed = self.feed_forward(self.norm(h) * (1 + scale_2) + shift_2)
