@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from discrete_meanflow.network.transformer import TILE
 from discrete_meanflow.report.figures import draw
 from discrete_meanflow.report.joint_table import joint_table
 from discrete_meanflow.report.table import (
@@ -87,6 +88,8 @@ def speed_table(bench: Path) -> str:
         lines += _share_of_the_peak(read("throughput-cuda"))
     if (bench / "throughput-90M-cuda.json").exists():  # of another machine, the training step alone
         lines += _share_of_the_peak(read("throughput-90M-cuda"))[:1]
+    if (bench / "attention-cuda.json").exists():
+        lines.append(_gain_of_tiles(read("attention-cuda")))
     for path in sorted(bench.glob("estimators-*.json")):
         lines.append(_cost_of_each(read(path.stem)))
     run = read("uniformization")
@@ -122,11 +125,16 @@ def _share_of_the_peak(run: Json) -> list[str]:
     steps, samples, idle = [], [], []
     for size in sizes:
         beyond = run[f"{size}: share of a block that is beyond its steps"]
-        waits = run.get(f"{size}: share of a block in which the GPU is idle")
-        idle.append(f"{size}: {beyond:.1%}" + (f" ({waits:.1%})" if waits is not None else ""))
-        adam, muon = (run[f"{size}, {by}: share of the peak"] for by in ("AdamW", "Muon"))
+        still = f"{size}: share of a block in which the GPU is idle"
+        waits = (f"{run[key]:.1%}" for key in (still, f"{still}, between steps") if key in run)
+        idle.append(f"{size}: {beyond:.1%} ({', '.join(waits)})")
+        adam, *others = (
+            f"{run[key]:.1%}"
+            for by in ("AdamW", "Muon", "Muon, clamps")
+            if (key := f"{size}, {by}: share of the peak") in run
+        )
         rate = run[f"{size}, AdamW: training tokens per second"]
-        steps.append(f"{size}: {adam:.1%}, {rate / 1e6:.2f}M tokens/s (Muon {muon:.1%})")
+        steps.append(f"{size}: {adam}, {rate / 1e6:.2f}M tokens/s ({', '.join(others)})")
         share, rate = (
             run[f"{size}: {what}"]
             for what in ("sampling, share of the peak", "one-step samples per second")
@@ -134,15 +142,31 @@ def _share_of_the_peak(run: Json) -> list[str]:
         samples.append(f"{size}: {share:.1%}, {rate:,.0f}/s")
     where = f"{run['D']} positions of {run['V']} symbols"
     return [
-        f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, no "
-        f"clamps, batch {run['batch']:,}, by parameters (wanted at 100M: 40 %) | {run['device']} "
-        f"| {'; '.join(steps)} | `{run['command']}` |",
+        f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, "
+        f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %), with AdamW; in brackets "
+        "with Muon, and with clamps as well, if it was measured "
+        f"| {run['device']} | {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
-        "| share of a block of training that is beyond its steps; in brackets, if it was measured, "
-        f"in which the GPU is idle (wanted: below 3 %) | {run['device']} | {'; '.join(idle)} "
-        f"| `{run['command']}` |",
+        "| share of a block of training that is beyond its steps; in brackets, in which the GPU is "
+        "idle (wanted: below 3 %), and is so between steps, if it was measured "
+        f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
     ]
+
+
+def _gain_of_tiles(run: Json) -> str:
+    """Of attention over short sequences, at each length of which several fit into a tile."""
+    gains = []
+    for key in run:
+        shape, _, way = key.partition(": ")
+        if way == "efficient, in tiles, over written out":
+            positions = int(shape.split(", ")[2])
+            gain = run[f"{shape}: efficient, over written out"] / run[key]
+            gains += [f"{gain:.2f}x ({positions} positions)"] * (2 * positions <= TILE)
+    return (
+        "| attention forward and back, short sequences side by side in tiles against each in one "
+        f"of its own | {run['device']} | {', '.join(gains)} | `{run['command']}` |"
+    )
 
 
 def _cost_of_the_kl_form(run: Json) -> list[str]:
