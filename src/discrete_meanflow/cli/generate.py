@@ -79,8 +79,8 @@ class Train:
     def __call__(self) -> None:
         from rich.console import Console
 
+        from discrete_meanflow.device import find_device
         from discrete_meanflow.onestep import folder as run
-        from discrete_meanflow.onestep.model import find_device
         from discrete_meanflow.onestep.train import train
         from discrete_meanflow.training import Processes
 

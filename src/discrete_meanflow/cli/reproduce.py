@@ -141,8 +141,9 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
     """Run one experiment with bars, then show its table and draw its figures."""
     from rich.console import Console
 
+    from discrete_meanflow.device import choose_device
     from discrete_meanflow.experiment.base import Scale
-    from discrete_meanflow.experiment.order import Order, choose_device
+    from discrete_meanflow.experiment.order import Order
     from discrete_meanflow.experiment.run import reproduce
     from discrete_meanflow.progress import bars
     from discrete_meanflow.report.figures import draw

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from discrete_meanflow.device import choose_device
 from discrete_meanflow.experiment import SEEDS, catalog
 from discrete_meanflow.experiment.base import Scale
-from discrete_meanflow.experiment.order import Order, Progress, choose_device, run_folder
+from discrete_meanflow.experiment.order import Order, Progress, run_folder
 from discrete_meanflow.experiment.run import reproduce
 from discrete_meanflow.guard import guarded
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Cell, Json, Scale
 
@@ -67,15 +65,6 @@ def cell_settings(order: Order, cell: Cell) -> Json:
         "device": order.device,
         **cell.describe(),
     }
-
-
-def choose_device(device: str) -> str:
-    """``auto`` is CUDA where there is one. Whether the device is there is seen when it is used."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"--device must be auto, cpu or cuda, got '{device}'")
-    return device
 
 
 def run_folder(out: Path | None, name: str, several: bool) -> Path:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from discrete_meanflow.data.kind import KINDS, detect, find_kind
 from discrete_meanflow.data.pieces import Pieces
+from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.guard import guarded
 from discrete_meanflow.onestep.drawn import STEPS, Asked, compare, draw, keep
 from discrete_meanflow.onestep.folder import is_trained, read_json
-from discrete_meanflow.onestep.model import OneStepModel, find_device
+from discrete_meanflow.onestep.model import OneStepModel
 from discrete_meanflow.onestep.prepare import prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.training import Processes

@@ -14,6 +14,7 @@ import torch
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.classes import classed
 from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
+from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
@@ -248,18 +249,6 @@ def _of_strings(kind: str | None, tokenizer: str | Path | None) -> Kind | None:
     if kind not in (None, "lines", "tokenised"):
         raise InputError(f"fit: a tokenizer is for lines, not for {kind}")
     return Tokenised(Path(tokenizer))
-
-
-def find_device(device: str) -> str:
-    """``auto`` is CUDA where there is one."""
-    there = torch.cuda.is_available()
-    if device == "auto":
-        return "cuda" if there else "cpu"
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"device: auto, cpu or cuda, got '{device}'")
-    if device == "cuda" and not there:
-        raise InputError("device: no CUDA device here; use cpu")
-    return device
 
 
 def _any(vocabulary: int, length: int) -> TokenArray:
