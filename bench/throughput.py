@@ -38,7 +38,7 @@ from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
 BLOCK, BLOCKS = 20, 3
-BETWEEN_KERNELS = 10  # microseconds, of a captured step
+LONG_GAP = 10  # microseconds: longer than any between the kernels of a captured step
 
 
 def peak(device: str) -> float:
@@ -66,14 +66,14 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
 
 def idle(work: Callable[[], object]) -> tuple[float, float]:
     """Shares of the time in which a GPU does nothing, from its first to its last in a call: of all
-    gaps, and of those that are longer than between the kernels of one step."""
+    gaps, and of the long ones."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
     spans = [e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA]
     whole = max(s.end for s in spans) - min(s.start for s in spans)
     found = gaps((s.start, s.end) for s in spans)
-    return sum(found) / whole, sum(gap for gap in found if gap > BETWEEN_KERNELS) / whole
+    return sum(found) / whole, sum(gap for gap in found if gap > LONG_GAP) / whole
 
 
 def gaps(spans: Iterable[tuple[float, float]]) -> list[float]:
@@ -110,7 +110,7 @@ def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
     if device == "cuda":
         key = f"{name}: share of a block in which the GPU is idle"
         found[key], waits = idle(lambda: list(itertools.islice(blocks, BLOCKS)))
-        found[f"{key}, between steps"] = waits
+        found[f"{key}, in gaps of over {LONG_GAP} us"] = waits
     return found
 
 

@@ -317,6 +317,24 @@ def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
     log.unlink()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate ..."),
+    ],
+)
+def test_too_little_memory_is_told(error, monkeypatch, capsys):
+    def large(self):
+        raise error
+
+    monkeypatch.setattr(cli.List, "__call__", large)
+    code, _, err = in_process(monkeypatch, capsys, "list")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "smaller --batch" in err
+
+
 def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys):
     """As it does at Ctrl-C; and the process that it ran in is as before."""
     before = signal.getsignal(signal.SIGTERM)

@@ -14,7 +14,7 @@ BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
 
 
 def guarded(action: Callable[[], object]) -> int:
-    """0 done, 2 bad input (one line), 70 our bug (a log), 130 stopped."""
+    """0 done, 2 bad input or too large a one (one line), 70 our bug (a log), 130 stopped."""
     try:
         with terminated_as_interrupted():
             action()
@@ -27,11 +27,21 @@ def guarded(action: Callable[[], object]) -> int:
         on = str(stopped) or ("run the same command again" if saved else "")
         print(f"dmf: stopped{how}." + f" To go on: {on}." * bool(on), file=sys.stderr)
         return STOPPED
-    except Exception:
+    except Exception as error:
+        if _out_of_memory(error):
+            less = "a smaller --batch, --size or -n, or more --accumulate, takes less"
+            print(f"dmf: there is not enough memory; {less}", file=sys.stderr)
+            return BAD_INPUT
         log = _write_log(traceback.format_exc())
         print(f"dmf: this is a bug in dmf, not in your input; see {log}", file=sys.stderr)
         return OUR_BUG
     return 0
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Torch's own are told by their names: it takes a second to load, and may not be."""
+    torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or torchs
 
 
 def _write_log(text: str) -> Path:

@@ -1,7 +1,8 @@
 """Shapes of the tensors that walk through the library.
 
 Every map acts pointwise on the leading axes: a chain has states of shape ``(batch,)``,
-a sequence has ``(batch, length)``. Times carry the same axes, one time per position.
+a sequence has ``(batch, length)``. Times carry the same axes: positions of a sequence are at one
+pair of times, which may be given once, but for those that are known, at (1, 1).
 """
 
 from jaxtyping import Float, Int

@@ -109,6 +109,7 @@ def test_known_positions_have_the_vectors_of_their_own_times(name, monkeypatch):
     known = torch.rand(4, LENGTH, generator=seeded()) < 0.5
     known[0], known[1] = True, False
     t[2] = 1
+    r[1] = t[1] = 0.9995  # nearly, and yet not known
     r, t = (torch.where(known, 1.0, s) for s in (r, t))
     tangent = (~known).double()
 
@@ -119,7 +120,17 @@ def test_known_positions_have_the_vectors_of_their_own_times(name, monkeypatch):
     monkeypatch.setattr(adaptive, "apart", lambda r, t: (r, t, None))
     for a, b in zip(quick, found(), strict=True):
         assert (a - b).abs().max() < 1e-12
-    assert quick[1][0].abs().max() == 0 < quick[1][1].abs().max()
+    assert quick[1][0].abs().max() == 0 < quick[1][3].abs().max()
+
+
+@every_network
+def test_one_time_for_the_whole_batch(network):
+    if network is NETWORKS["mlp"]:
+        return  # times of chains have the axes of their states
+    x, _, _ = batch(4)
+    r, t = torch.tensor([0.3, 0.7], dtype=torch.float64)
+    spread = [s.expand(4, 1) for s in (r, t)]
+    assert (network(x, r, t) - network(x, *spread)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("parameters", [3e5, 1e6, 1e7, 1e8])

@@ -11,7 +11,7 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
-from discrete_meanflow.network import MLP, SingleTime
+from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
     KernelCE,
     KernelResidual,
@@ -35,7 +35,7 @@ from discrete_meanflow.process import (
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TimePair
-from problems import GENERATORS, uniform_noise
+from problems import GENERATORS, seeded, uniform_noise
 
 DATA = TokenArray(torch.tensor([[0, 0]] * 9 + [[1, 1]] * 6 + [[2, 0]] * 4 + [[1, 2]]), 3)
 PROCESSES = {
@@ -327,3 +327,39 @@ def test_cross_entropy_says_what_it_needs():
     path = chain.path(TimePair(times, times + 0.5), torch.Generator())
     with pytest.raises(InputError, match="clean data x1"):
         KernelCE()(BoundaryKernel(MLP(3, 16, 3), Linear()), path)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        Transformer(4, 2, 16, 1, 2, 16, 8),
+        AdaptiveTransformer(4, 2, 16, 1, 2),
+        FlatMLP(4, 2, 16, 1),
+    ],
+    ids=lambda network: type(network).__name__,
+)
+def test_what_is_clamped_has_no_tangent(network):
+    """The slope is that of the positions that move: only their times are stepped."""
+    for p in network.double().parameters():
+        nn.init.normal_(p, std=0.3, generator=seeded())
+    process = Masking(DATA, clamps=1.0)
+    g = seeded()
+    path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), g)
+    path = path._replace(r=path.r.double(), t=torch.where(path.r < 1, T, 1.0).double())
+    known = path.r == 1
+    assert (known.any(-1, keepdim=True) & (path.x == process.token)).any()  # masks beside them
+    kernel = kernel_of(process, network)
+    found = []
+
+    def derivative(f, t):
+        found.append(forward_mode(f, t))
+        return found[-1]
+
+    KernelResidual(RaoBlackwell(process), derivative)(kernel, path)
+    h = 1e-6 * (path.r < 1).double()
+    ahead, behind = (kernel.probs(path.x, path.r, path.t + step) for step in (h, -h))
+    assert (found[0] - (ahead - behind) / 2e-6).abs().max() < 1e-7
+    slope = ResidualKL()._at_x1(kernel, path)[1] - 1
+    logs = [kernel.log_q(path.x, kernel(path.x, path.r, path.t + step)) for step in (h, -h)]
+    finite = (logs[0] - logs[1]).gather(-1, path.x1[..., None])[..., 0] / 2e-6
+    assert (slope - (path.t - path.r) * finite).abs().max() < 1e-7

@@ -265,6 +265,28 @@ def test_a_tokenizer_gives_other_symbols(tokenizer, tmp_path, monkeypatch, capsy
         kinds.Tokenised(text).read(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.fasta", ">one\nACGU\n>two\nACGG\n"),
+        ("a.smi", "smiles name\nCCO a\nCCC b\n"),
+        ("a.txt", "a,b\n1,2\n3,4\n5,6\n"),
+    ],
+)
+def test_a_tokenizer_is_for_lines_and_windows(name, text, tokenizer, tmp_path, monkeypatch, capsys):
+    """Else headings, and what stands behind a molecule, would be records."""
+    (tmp_path / name).write_text(text)
+    words = ("train", tmp_path / name, "--out", tmp_path / "run", "--tokenizer", tokenizer)
+    code, _, err = in_process(monkeypatch, capsys, *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "--kind lines" in err
+
+
+def test_empty_sequences_are_no_records(tmp_path):
+    (tmp_path / "a.fasta").write_text(">a\n>b\nACG\nU\n>c\n\n>d\nGG\n>e\n")
+    assert list(kinds.Fasta().read(tmp_path / "a.fasta").records) == ["ACGU", "GG"]
+
+
 def test_windows_of_a_text_may_be_of_pieces(tokenizer, tmp_path, monkeypatch, capsys):
     """As many tokens each, and no word cut where the text is read in parts."""
     text, words = tmp_path / "a.txt", ["the", "cat", "sat", "dog", "ran"]

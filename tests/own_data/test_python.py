@@ -197,6 +197,22 @@ def test_classes_come_in_any_list():
         classed(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
 
 
+def test_equal_numbers_of_a_frame_are_one_level():
+    import pandas
+
+    mixed = pandas.Series([1, 1.0, 2.5, 0.0, -0.0], dtype=object)
+    codec = dataset_of(pandas.DataFrame({"a": mixed, "b": list("xyxyx")}))[1].codec
+    assert codec.levels[0] == ("0.0", "1.0", "2.5")
+
+
+def test_numbers_of_numpy_are_numbers(trained):
+    model = OneStepModel.load(trained / "lines", "cpu")
+    wish = {"seed": numpy.int64(3), "temperature": numpy.float32(0.5)}
+    assert model.sample(numpy.int32(4), **wish) == model.sample(4, seed=3, temperature=0.5)
+    with pytest.raises(InputError, match="at least one record"):
+        model.sample(True)
+
+
 @pytest.mark.parametrize("missing", ["NA", "NaT", "nan"])
 def test_what_is_missing_in_a_frame_is_told(missing):
     import pandas

@@ -153,7 +153,7 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--no-pad",), "data.txt: record 2 has 3 symbols, the first 2; --pad allows it"),
         (
             ("--kind", "smiles", "--tokenizer", "t.json"),
-            "--tokenizer is for lines and windows, not for smiles",
+            "is taken for smiles; --kind lines",
         ),
         (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
     ],
@@ -350,6 +350,43 @@ def test_a_bad_folder_is_refused_before_the_file_is_read(trained, tmp_path, monk
         assert (code, err.count("\n")) == (2, 1), err
         assert message in err
     assert list(tmp_path.iterdir()) == [given]
+
+
+def test_files_of_others_are_not_written_over(tmp_path, monkeypatch, capsys):
+    given = write(tmp_path, "lines")
+    words = ("--iterations", 2, "--size", 1e4, "--device", "cpu")
+    for name, content in (("train.safetensors", b"mine"), ("held_out.safetensors", b"mine")):
+        folder = tmp_path / name.split(".")[0]
+        folder.mkdir()
+        (folder / name).write_bytes(content)
+        code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", folder, *words)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert f"holds other files, {name} for one" in err
+        assert (folder / name).read_bytes() == content
+    whole = tmp_path / "run"
+    assert in_process(monkeypatch, capsys, "train", given, "--out", whole, *words)[0] == 0
+    cut_off = tmp_path / "cut-off"
+    cut_off.mkdir()
+    for name in ("train.safetensors", "held_out.safetensors"):
+        shutil.copy(whole / name, cut_off / name)
+    (cut_off / "notes.txt").write_text("mine")
+    code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", cut_off, *words)
+    assert code == 2
+    assert "notes.txt" in err
+    (cut_off / "notes.txt").unlink()
+    assert in_process(monkeypatch, capsys, "train", given, "--out", cut_off, *words)[0] == 0
+
+
+def test_a_damaged_checkpoint_costs_no_lines_of_the_log(trained, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained / "lines", folder)
+    (folder / "weights.safetensors").unlink()
+    (folder / run.CHECKPOINTS[0]).write_bytes(b"damaged")
+    log = (folder / "metrics.jsonl").read_text()
+    assert log
+    code, _, err = in_process(monkeypatch, capsys, "train", "--resume", folder)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert (folder / "metrics.jsonl").read_text() == log
 
 
 def test_damaged_weights_can_be_made_anew(trained, tmp_path, monkeypatch, capsys):

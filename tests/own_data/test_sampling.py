@@ -84,6 +84,15 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "labels").read_text().split() == classes
     assert numpy.array_equal(numpy.load(out), records)
     assert set(classes) == {"0", "1", "2", "3"}
+    same = (*words[:-2], tmp_path / "labels", "--labels", tmp_path / "labels")
+    code, _, err = in_process(monkeypatch, capsys, *same)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert (tmp_path / "labels").read_text().split() == classes
+    command = f"{sys.executable} -m discrete_meanflow sample {tmp_path / 'array'} -n 20000"
+    piped = f"{command} --labels {tmp_path / 'piped'} | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set((tmp_path / "piped").read_text().split()) <= set(classes)
     assert set(array.sample(9, label=2, labels=True)[1]) == {"2"}
     words = ("sample", tmp_path / "table", "-n", 2, "--labels", tmp_path / "no")
     code, shown, err = in_process(monkeypatch, capsys, *words)
@@ -165,6 +174,8 @@ def test_the_exported_graph_is_the_kernel(network, trained, tmp_path):
     model = OneStepModel.load(trained / "table", "cpu")
     plan = replace(model.config.plan, **network)
     kernel = plan.kernel(model.config.codec)
+    for p in kernel.parameters():  # a fresh one says nothing, whatever the graph
+        torch.nn.init.normal_(p, std=0.3)
     model = OneStepModel(model.folder, replace(model.config, plan=plan), kernel)
     kinds_before = {name: tensor.dtype for name, tensor in kernel.named_buffers()}
     assert export(model, tmp_path / "graph.onnx") < 1e-5

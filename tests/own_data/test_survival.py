@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -347,3 +348,17 @@ def test_the_command_of_a_run_can_be_given_again(tmp_path):
     assert (
         generate.Train(path, pad=False, seed=3)._command == "dmf train words.txt --no-pad --seed 3"
     )
+    sized = generate.Train(path, size=1234567.0, minutes=0.1, label=str(path))._command
+    assert sized == "dmf train words.txt --minutes 0.1 --size 1234567 --label words.txt"
+    odd = tmp_path / "my words.txt"
+    odd.write_text("ab\ncd\n")
+    assert generate.Train(odd, label="a b")._command == "dmf train 'my words.txt' --label 'a b'"
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("names.txt", "names"), ("a.b.csv", "a.b"), (".names.txt", "names"), ("x.npy.gz", "x")],
+)
+def test_a_run_is_named_after_its_file(name, folder, tmp_path):
+    (tmp_path / name).write_text("ab\ncd\n")
+    assert generate.Train(tmp_path / name)._default_folder == Path("runs") / folder

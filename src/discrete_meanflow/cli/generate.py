@@ -1,5 +1,6 @@
 """The commands for one's own data: train, sample, evaluate, export."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -88,7 +89,7 @@ class Train:
             raise InputError("train: --resume RUN goes on as it began; nothing else can be given")
         processes = Processes.here(find_device(self.device))
         console = Console(quiet=not processes.first)
-        folder = self.resume or self.out or Path("runs") / self._file.name.split(".")[0]
+        folder = self.resume or self.out or self._default_folder
         with processes.first_before_others() as first:
             if first and self.resume is None:
                 self._prepare(folder, console, processes)
@@ -111,8 +112,15 @@ class Train:
         return self.file
 
     @property
+    def _default_folder(self) -> Path:
+        """``names.v2.txt.gz -> runs/names.v2``."""
+        return Path("runs") / (Path(self._file.name.removesuffix(".gz")).stem.strip(".") or "run")
+
+    @property
     def _command(self) -> str:
         """What was asked for, without the places of this machine."""
+        from discrete_meanflow.onestep.prepare import as_option
+
         words = ["dmf", "train", self._file.name]
         for field in fields(self):
             value = getattr(self, field.name)
@@ -121,10 +129,10 @@ class Train:
                 if isinstance(value, bool):
                     words.append(f"--{'' if value else 'no-'}{option}")
                     continue
-                name = value.name if isinstance(value, Path) else value
-                name = f"{name:g}" if isinstance(name, float) else str(name)
-                words += [f"--{option}", name]
-        return " ".join(words)
+                if isinstance(value, Path) or (field.name == "label" and Path(value).is_file()):
+                    value = Path(value).name
+                words += [f"--{option}", as_option(value)]
+        return shlex.join(words)
 
     @contextmanager
     def _place(self, kind: type[InputError]) -> Iterator[None]:
@@ -156,8 +164,9 @@ class Train:
             given = self.tokenizer
             kind = TokenisedWindows(self.length, given) if given else Windows(self.length)
         elif self.tokenizer is not None:
-            if self.kind not in ("auto", "lines"):
-                raise InputError(f"--tokenizer is for lines and windows, not for {self.kind}")
+            if kind.name != "lines":
+                seen = f"{self._file} is taken for {kind.name}; --kind lines or windows, if it is"
+                raise InputError(f"--tokenizer is for lines and windows, and {seen}")
             kind = Tokenised(self.tokenizer)
         elif isinstance(kind, Table):
             kind = Table(self.bins, {"auto": None, "yes": True, "no": False}[self.header])
@@ -241,10 +250,12 @@ class Sample:
         )  # fmt: skip
         if self.labels is not None:
             codec.classes_in(torch.empty(0, codec.length))  # refused before anything is written
+            if self.out is not None and self.out.resolve() == self.labels.resolve():
+                raise InputError("sample: --out and --labels are one file; give each its own")
         with ExitStack() as files:
-            write = files.enter_context(kind.writer(self.out, codec.bare, self.n))
-            if self.labels is not None:
+            if self.labels is not None:  # before a pipe that may break, which ends all that follows
                 name = files.enter_context(Lines().writer(self.labels, codec, self.n))
+            write = files.enter_context(kind.writer(self.out, codec.bare, self.n))
             for lot in lots:
                 if self.labels is not None:
                     name(codec.classes_in(lot))

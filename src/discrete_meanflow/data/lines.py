@@ -68,9 +68,12 @@ class SmilesFile(RecordFile):
 
 
 class FastaFile(RecordFile):
-    """The sequences behind the ``>`` lines, each joined from its lines."""
+    """The sequences behind the ``>`` lines, each joined from its lines; empty ones are none."""
 
     def records(self) -> Iterator[str]:
+        return filter(None, self._sequences())
+
+    def _sequences(self) -> Iterator[str]:
         parts: list[str] | None = None
         for number, line in enumerate(lines(self.path), 1):
             if line.startswith(">"):

@@ -79,7 +79,7 @@ class AdaptiveTransformer(nn.Module):
 
     def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
         """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
-        ``(*batch, D, n)``."""
+        ``(*batch, D, n)``. Of D times, those that are not 1 are alike."""
         h = self.symbol(as_point(x, self.states, t.dtype))
         h = h + self.position.to(h.dtype)
         r, t, known = apart(r, t)
@@ -92,10 +92,10 @@ class AdaptiveTransformer(nn.Module):
 def apart(r: Times, t: Times) -> tuple[Times, Times, Tensor | None]:
     """The times of what is not known and of what is, ``(*batch, 2)``, and which positions those
     are, ``(*batch, D, 1)``. None is, where times are one for all: ``(*batch, 1)``."""
-    r, t = torch.broadcast_tensors(r, t)
+    r, t = torch.broadcast_tensors(*torch.atleast_1d(r, t))
     if r.shape[-1] == 1:
         return r, t, None
-    first = r.argmin(-1, keepdim=True)  # is known only if all are
+    first = r.argmin(-1, keepdim=True)  # its times are those of all that is not known
     r_both, t_both = (
         torch.cat([s.gather(-1, first), torch.ones_like(s[..., :1])], -1) for s in (r, t)
     )

@@ -56,7 +56,7 @@ class ForwardEquation(Objective):
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         soft, guide = _soft(kernel), _soft(self.frozen or teacher or kernel)
         x, r, t = path.x, path.r, path.t
-        log_q, slope = value_and_slope(lambda t: soft(x, r, t).log_softmax(-1), t)
+        log_q, slope = value_and_slope(lambda t: soft(x, r, path.moved(t)).log_softmax(-1), t)
         with torch.no_grad():
             there = soft.towards(x, log_q.exp(), r, t)
             goal = guide(there, t, t).softmax(-1)

@@ -32,7 +32,7 @@ class KernelResidual(Objective):
         return f"derivative={_name(self.derivative)}{weight}"
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        dK_dt = self.derivative(lambda t: kernel.probs(path.x, path.r, t), path.t)
+        dK_dt = self.derivative(lambda t: kernel.probs(path.x, path.r, path.moved(t)), path.t)
         g = self.estimator(kernel, path)
         residual = dK_dt - g
         if self.weight is not None:

@@ -44,7 +44,7 @@ class ResidualKL(Objective):
             )
 
         def log_q(t: Tensor) -> Tensor:
-            found = kernel.log_q(path.x, kernel(path.x, path.r, t))
+            found = kernel.log_q(path.x, kernel(path.x, path.r, path.moved(t)))
             return found.gather(-1, path.x1[..., None])[..., 0]
 
         value, slope = value_and_slope(log_q, path.t)

@@ -5,6 +5,7 @@ run folder; ``dmf evaluate RUN`` judges them elsewhere, with the same numbers.
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from discrete_meanflow.guard import guarded
 from discrete_meanflow.onestep.drawn import STEPS, Asked, compare, draw, keep
 from discrete_meanflow.onestep.folder import is_trained, read_json
 from discrete_meanflow.onestep.model import OneStepModel
-from discrete_meanflow.onestep.prepare import prepare
+from discrete_meanflow.onestep.prepare import as_option, prepare
 from discrete_meanflow.onestep.train import News, train
 from discrete_meanflow.training import Processes
 
@@ -68,10 +69,14 @@ def _run(given: argparse.Namespace) -> None:
 
 def _command(given: argparse.Namespace) -> str:
     """What was asked for, without the places of this machine."""
-    told = {"--kind": given.kind, "--minutes": f"{given.minutes:g}", "--seed": given.seed}
-    words = [f"{name} {value}" for name, value in told.items() if value not in ("auto", 0)]
-    size = [] if given.size is None else [f"--size {given.size:g}"]
-    return " ".join([NAME, given.file.name, *words, *size])
+    told = {
+        "--kind": given.kind, "--minutes": given.minutes, "--seed": given.seed,
+        "--size": given.size,
+    }  # fmt: skip
+    words = [NAME, shlex.quote(given.file.name)]
+    for name, value in told.items():
+        words += [name, as_option(value)] * (value not in ("auto", 0, None))
+    return " ".join(words)
 
 
 def _prepare(given: argparse.Namespace, device: str, told: dict[str, str]) -> None:

@@ -39,6 +39,7 @@ from discrete_meanflow.types import State
 Json = dict[str, Any]
 FORMAT = "discrete-meanflow run 1"
 TRAIN, HELD_OUT = "train", "held_out"
+TRAIN_FILE, HELD_OUT_FILE = f"{TRAIN}.safetensors", f"{HELD_OUT}.safetensors"
 BOARD = "tensorboard"
 WEIGHTS = "weights.safetensors"
 CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
@@ -88,18 +89,32 @@ def check_room(folder: Path) -> None:
     held = make_folder(folder)
     if not there:  # it can be made; that is all
         folder.rmdir()
-    # A run that was cut off while it was written has its training records, or a part of them.
-    others = [name for name in held if not name.startswith(".")]
-    if others and f"{TRAIN}.safetensors" not in others:
-        raise InputError(f"{folder} holds other files, {min(others)} for one; choose another --out")
+    # A run that was cut off while it was written has its training records, and no more than these.
+    own = {TRAIN_FILE, HELD_OUT_FILE, "data.json", "environment.json"}
+    others = {name for name in held if not name.startswith(".")}
+    if others and not (others <= own and _is_ours(folder / TRAIN_FILE)):
+        other = min(others - own or others)
+        raise InputError(f"{folder} holds other files, {other} for one; choose another --out")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether tokens were written by ``create``: someone else's file may have that name."""
+    if not path.is_file():  # a pipe would be waited for
+        return False
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("format") == FORMAT
+    except (SafetensorError, OSError):
+        return False
 
 
 def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
     """Write a new run; a folder that holds one already is refused."""
     check_room(folder)
     make_folder(folder)
-    for name, tokens in ((TRAIN, train), (HELD_OUT, held_out)):
-        write_tokens(folder / f"{name}.safetensors", {"tokens": tokens}, config.codec.vocabulary)
+    for name, tokens in ((TRAIN_FILE, train), (HELD_OUT_FILE, held_out)):
+        words = {"format": FORMAT}
+        write_tokens(folder / name, {"tokens": tokens}, config.codec.vocabulary, words)
     write_json(folder / "data.json", card)
     write_json(folder / "environment.json", environment())
     write_json(folder / "config.json", config.describe())  # last: with it, the run is whole
@@ -157,17 +172,12 @@ def write_tokens(
     try:
         with replacing(path) as partial:
             kept = {name: each.to(small).contiguous() for name, each in tokens.items()}
+            partial.touch()
+            mode = partial.stat().st_mode  # of files here; save_file would let nobody else read
             save_file(kept, partial, words)
-            partial.chmod(_readable())
+            partial.chmod(mode)
     except SafetensorError as error:
         raise InputError(f"cannot write {path}: {error}") from None
-
-
-def _readable() -> int:
-    """How files are made here; save_file would let nobody else read."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def read_tokens(folder: Path, name: str, codec: Codec) -> State:

@@ -197,7 +197,8 @@ class OneStepModel:
     ) -> Iterator[State]:
         """The tokens of n records, some at a time. A bad wish is refused at once."""
         for what, many in (("record", n), ("step", steps)):
-            if not isinstance(many, int | numpy.integer) or many < 1:
+            whole = isinstance(many, int | numpy.integer) and not isinstance(many, bool)
+            if not whole or many < 1:
                 raise InputError(f"sample: at least one {what}, a whole number, got {many!r}")
         numbers = {"seed": seed, "guidance": guidance, "temperature": temperature, "top_p": top_p}
         check_numbers("sample", numbers, {"seed"})
@@ -214,7 +215,7 @@ class OneStepModel:
             raise InputError("sample: guidance needs a clamp or a class to be guided by")
         process = Soft(_any(codec.vocabulary, codec.length))
         g = torch.Generator(device)
-        _ = g.seed() if seed is None else g.manual_seed(seed)
+        _ = g.seed() if seed is None else g.manual_seed(int(seed))
         lot = lot_size(codec.length, codec.vocabulary, self.kernel.network)
 
         def generate() -> Iterator[State]:

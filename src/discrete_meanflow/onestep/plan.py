@@ -22,6 +22,7 @@ from discrete_meanflow.sampler import lot_size
 from discrete_meanflow.times import TauUniform
 from discrete_meanflow.training import Coupling, Problem, Processes, Recipe, Trainer
 from discrete_meanflow.training.problem import described
+from discrete_meanflow.training.trace import COMPILE_FROM
 
 Json = dict[str, Any]
 FLAT = 2**14  # numbers in a state up to which one layer over all of them is cheap
@@ -247,7 +248,10 @@ def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Pla
         raise InputError(f"--iterations: at least 2, got {iterations}")
     second = iterations // 2
     couples = min(most_couples(codec, device), second * plan.batch)
-    return replace(plan, iterations=iterations - second, second=second, couples=couples)
+    return replace(
+        plan, iterations=iterations - second, second=second, couples=couples,
+        compiled=iterations >= COMPILE_FROM,
+    )  # fmt: skip
 
 
 def check_minutes(minutes: float) -> None:

@@ -97,6 +97,12 @@ def prepare(
     return card
 
 
+def as_option(value: Any) -> str:
+    """Of a command that is kept: all digits of a number, and no more."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value)
+
+
 def check_one_length(dataset: Dataset) -> None:
     """Refuse strings that would have to be filled up."""
     codec = dataset.codec.bare
@@ -160,7 +166,8 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     if isinstance(codec, Classed):
         records, names = dataset.records
         inner = understood(codec.inner, Dataset(records, codec.inner))
-        return {**inner, "classes": {name: names.count(name) for name in codec.classes}}
+        counts = Counter(names)
+        return {**inner, "classes": {name: counts[name] for name in codec.classes}}
     if isinstance(codec, Strings):
         known = dataset.tokens is None
         lengths = Counter(map(codec.count, dataset.records) if known else [codec.length])
@@ -244,7 +251,8 @@ def _frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
     if len(set(names)) < len(names):
         raise InputError("data: two columns of the frame have one name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
-    dataset = _table(names, [_cells(i, row) for i, row in enumerate(rows, 1)], bins, types)
+    cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
+    dataset = _table(names, cells, bins, types)
     assert isinstance(dataset.codec, Columns)
     codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
     return Table(), replace(dataset, codec=codec)
@@ -264,13 +272,18 @@ def _is_row(record: Any) -> bool:
     return isinstance(record, list | tuple) and any(isinstance(cell, str) for cell in record)
 
 
-def _cells(number: int, row: Sequence[Any]) -> list[str]:
+def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
+    """As text; equal numbers of a column of floats, such as 1 and 1.0, alike."""
     for place, cell in enumerate(row, 1):
         if is_missing(cell):
             raise InputError(
                 f"data: row {number}, column {place}: a missing value; give it a level of its own"
             )
-    return list(map(str, row))
+    told = types or ("str",) * len(row)
+    return [
+        str(float(str(cell)) + 0.0) if sort == "float" else str(cell)  # no -0.0
+        for sort, cell in zip(told, row, strict=True)
+    ]
 
 
 def _table(

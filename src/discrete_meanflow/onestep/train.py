@@ -152,11 +152,11 @@ class Log:
     """metrics.jsonl, and TensorBoard where it is installed."""
 
     def __init__(self, folder: Path, iteration: int) -> None:
-        """Go on behind ``iteration``: lines of steps that were lost are dropped."""
+        """Go on behind ``iteration``: lines of steps that were lost are dropped, once others come."""
         self.path = folder / "metrics.jsonl"
         try:
-            kept = [line for line in self._lines() if line["iteration"] <= iteration]
-            write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            lines = [line for line in self._lines() if line["iteration"] <= iteration]
+            self.kept: str | None = "".join(json.dumps(line) + "\n" for line in lines)
             self.board = _board(folder / run.BOARD, iteration + 1)
         except OSError as error:
             raise InputError(f"cannot log to {folder}: {error}") from None
@@ -179,6 +179,9 @@ class Log:
             "seconds": news.seconds,
             "tokens_per_second": news.tokens_per_second,
         }
+        if self.kept is not None:
+            write_whole(self.path, self.kept.encode())
+            self.kept = None
         try:
             with open(self.path, "a") as file:
                 file.write(json.dumps({"iteration": news.iteration, **values}) + "\n")

@@ -20,6 +20,10 @@ class PathSample(NamedTuple):
     x1: State  # the clean data at time 1                    (*batch,), or (*batch, 0) if none
     s: Times  # a time between r and t; t itself where nothing asks for one
 
+    def moved(self, t: Times) -> Times:
+        """t in the place of its own; what is clamped, at r = 1, stays and has no tangent."""
+        return torch.where(self.r < 1, t, self.t)
+
 
 class Process(nn.Module, ABC):
     """A reference CTMC on n states, run from time 0 to 1: its source, its paths, its rates.

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from discrete_meanflow.network.transformer import TILE
 from discrete_meanflow.report.figures import draw
 from discrete_meanflow.report.joint_table import joint_table
 from discrete_meanflow.report.table import (
@@ -126,15 +125,14 @@ def _share_of_the_peak(run: Json) -> list[str]:
     for size in sizes:
         beyond = run[f"{size}: share of a block that is beyond its steps"]
         still = f"{size}: share of a block in which the GPU is idle"
-        waits = (f"{run[key]:.1%}" for key in (still, f"{still}, between steps") if key in run)
-        idle.append(f"{size}: {beyond:.1%} ({', '.join(waits)})")
-        adam, *others = (
-            f"{run[key]:.1%}"
-            for by in ("AdamW", "Muon", "Muon, clamps")
-            if (key := f"{size}, {by}: share of the peak") in run
+        waits = {still: "idle", f"{still}, in gaps of over 10 us": "in long gaps"}
+        idle.append(f"{size}: {beyond:.1%}{_in_brackets(run, waits)}")
+        adam, muon, clamped = (
+            f"{size}, {by}: share of the peak" for by in ("AdamW", "Muon", "Muon, clamps")
         )
         rate = run[f"{size}, AdamW: training tokens per second"]
-        steps.append(f"{size}: {adam}, {rate / 1e6:.2f}M tokens/s ({', '.join(others)})")
+        others = _in_brackets(run, {muon: "Muon", clamped: "Muon with clamps"})
+        steps.append(f"{size}: {run[adam]:.1%}, {rate / 1e6:.2f}M tokens/s{others}")
         share, rate = (
             run[f"{size}: {what}"]
             for what in ("sampling, share of the peak", "one-step samples per second")
@@ -143,15 +141,20 @@ def _share_of_the_peak(run: Json) -> list[str]:
     where = f"{run['D']} positions of {run['V']} symbols"
     return [
         f"| model FLOPs of a training step against {run['peak TFLOP/s']:.0f} TFLOP/s, {where}, "
-        f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %), with AdamW; in brackets "
-        "with Muon, and with clamps as well, if it was measured "
+        f"batch {run['batch']:,}, by parameters (wanted at 100M: 40 %), with AdamW and no clamps "
         f"| {run['device']} | {'; '.join(steps)} | `{run['command']}` |",
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
         "| share of a block of training that is beyond its steps; in brackets, in which the GPU is "
-        "idle (wanted: below 3 %), and is so between steps, if it was measured "
+        "idle (wanted: below 3 %) "
         f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
     ]
+
+
+def _in_brackets(run: Json, names: dict[str, str]) -> str:
+    """Shares that were measured, each with its name."""
+    found = [f"{run[key]:.1%} {name}" for key, name in names.items() if key in run]
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _gain_of_tiles(run: Json) -> str:
@@ -162,7 +165,9 @@ def _gain_of_tiles(run: Json) -> str:
         if way == "efficient, in tiles, over written out":
             positions = int(shape.split(", ")[2])
             gain = run[f"{shape}: efficient, over written out"] / run[key]
-            gains += [f"{gain:.2f}x ({positions} positions)"] * (2 * positions <= TILE)
+            gains += [f"{gain:.2f}x ({positions} positions)"] * (
+                2 * positions <= run.get("tile", 64)
+            )
     return (
         "| attention forward and back, short sequences side by side in tiles against each in one "
         f"of its own | {run['device']} | {', '.join(gains)} | `{run['command']}` |"
