@@ -236,6 +236,73 @@ def test_numbers_are_binned_on_request(tmp_path):
         kinds.Table(1).read(tmp_path / "a.csv")
 
 
+def test_a_word_among_numbers_stays_when_they_are_binned(tmp_path):
+    cells = ["?" if i % 10 == 0 else f"{i / 7:.3f}" for i in range(200)]
+    (tmp_path / "a.csv").write_text(
+        "x,y\n" + "\n".join(f"{x},{i % 2}" for i, x in enumerate(cells))
+    )
+    codec = kinds.Table(5).read(tmp_path / "a.csv").codec
+    assert len(codec.levels[0]) == 6
+    assert "?" in codec.levels[0]
+    assert len(codec.known("x=0.5")) == len(codec.known("x=?")) == 1
+    words = [f"{i},{'abcdef'[i % 6] if i % 7 == 0 else i}" for i in range(200)]
+    (tmp_path / "b.csv").write_text("\n".join(words))
+    assert len(kinds.Table(5).read(tmp_path / "b.csv").codec.levels[1]) > 100  # codes, rather
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_empty_cells_may_be_a_level(name, tmp_path, monkeypatch, capsys):
+    import pandas
+
+    frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", None, "Al"] * 10})
+    path = tmp_path / name
+    frame.to_csv(path, index=False) if name == "a.csv" else frame.to_parquet(path)
+    with pytest.raises(InputError, match=r"a missing value.*--missing"):
+        kinds.Table().read(path)
+    codec = kinds.Table(missing="?").read(path).codec
+    assert codec.levels == (("1.5", "?"), ("?", "Al", "Bo", "Nan"))
+    words = ("train", path, "--out", tmp_path / "run", "--missing", "?", "--iterations", 2)
+    assert in_process(monkeypatch, capsys, *words, "--size", 1e4, "--device", "cpu")[0] == 0
+    assert "--missing '?'" in json.loads((tmp_path / "run" / "data.json").read_text())["command"]
+    words = ("train", write(tmp_path, "lines"), "--out", tmp_path / "no", "--missing", "?")
+    assert in_process(monkeypatch, capsys, *words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.jsonl", '{"a": 1}\n'), ("a.txt", '{"a": 1, "b": 2}\n' * 9), ("a.json", '[{"a": 1}]')],
+)
+def test_json_is_refused(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=r"is JSON.*\.csv"):
+        kinds.detect(tmp_path / name)
+
+
+def test_names_behind_molecules_are_none(tmp_path):
+    for text in ("Canonical_SMILES,name\nCCO,ethanol\nC=O;x\n", "smiles\tid\nCCO\t1\nC=O 2\n"):
+        (tmp_path / "a.smi").write_text(text)
+        assert list(kinds.Smiles().read(tmp_path / "a.smi").records) == ["CCO", "C=O"]
+
+
+def test_what_seems_odd_is_told(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("rdkit")
+    names = "".join(f"anna{i}\n" for i in range(80))
+    for name, text, doubt in (
+        ("a.smi", names, "RDKit can read 0"),
+        ("b.smi", "CCO\nCCN\nCCC\n" * 3, None),
+        ("a.fasta", ">a\nACGT\n>b\nacgt\n>c\nAAAA\n", "a and A"),
+        ("b.fasta", ">a\nACGT\n>b\nGGGG\n>c\nAAAA\n", None),
+        ("a.csv", "a,a,b\n" + "".join(f"{i % 9},{i % 7},3\n" for i in range(90)), "--header yes"),
+    ):
+        (tmp_path / name).write_text(text)
+        words = ("train", tmp_path / name, "--out", tmp_path / f"{name}-run", "--iterations", 2)
+        code, out, err = in_process(monkeypatch, capsys, *words, "--size", 1e4, "--device", "cpu")
+        assert code == 0, err
+        assert ("doubt" in out or "--header" in out) == (doubt is not None)
+        assert doubt is None or doubt in out
+        assert ("too few to judge by" in out) == (name.startswith("b") or "fasta" in name)
+
+
 @pytest.fixture
 def tokenizer(tmp_path):
     """Words of a tiny language, as a tokenizer's JSON."""

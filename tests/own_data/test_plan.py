@@ -219,7 +219,7 @@ def test_the_bar_of_a_run_that_goes_on_moves_from_where_it_stopped(before, tmp_p
         news = SimpleNamespace(loss=1.0, seconds=1.0, tokens_per_second=1.0)
         for step in range(before + 10, 101, 10):
             show(SimpleNamespace(**vars(news), iteration=step))
-        for share in (0.5, 1.0):
+        for share in (0.25, 0.5, 0.75, 1.0):
             on_couples(share)
         for step in range(max(before, 100) + 10, 201, 10):
             show(SimpleNamespace(**vars(news), iteration=step))

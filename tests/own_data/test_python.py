@@ -197,6 +197,39 @@ def test_classes_come_in_any_list():
         classed(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
 
 
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ("a long text", "not one string"),
+        (["ab", None, "cd"], "record 2 is None"),
+        (["ab", 1, "cd"], "record 2 is of type int"),
+        ([{"a": 1}, {"a": 2}], "record 1 is of type dict"),
+    ],
+)
+def test_records_of_no_sort_are_told(records, message):
+    with pytest.raises(InputError, match=message):
+        dataset_of(records)
+
+
+def test_floats_that_are_whole_are_whole_numbers(tmp_path):
+    digits = numpy.arange(24.0).reshape(4, 6) % 5
+    assert dataset_of(digits)[1].codec.symbols == 5
+    numpy.savez(
+        tmp_path / "a.npz", extra=digits / 2, images=digits.astype(int), labels=digits[:, 0]
+    )
+    assert kinds.Array().read(tmp_path / "a.npz").codec.symbols == 5
+    for wrong in (digits / 2, numpy.where(digits == 1, numpy.nan, digits)):
+        with pytest.raises(InputError, match="needs whole numbers"):
+            dataset_of(wrong)
+
+
+def test_none_is_unknown_in_a_clamp_of_a_table():
+    codec = Columns.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
+    assert codec.known({"a": None, "b": 2}) == {1: 1}
+    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
+        codec.known("a=y")
+
+
 def test_equal_numbers_of_a_frame_are_one_level():
     import pandas
 
@@ -258,7 +291,7 @@ def test_numbers_of_a_frame_are_binned_on_request():
     assert len(codes.known({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):
         codec.known({"x": float("nan")})
-    with pytest.raises(InputError, match="column y has no '7'; it has 0, 1, 2"):
+    with pytest.raises(InputError, match="column y has no '7'; it has '0', '1', '2'"):
         codec.known({"y": 7})
     with pytest.raises(InputError, match="bins are for rows"):
         dataset_of(["ab", "cd"], bins=3)

@@ -58,7 +58,7 @@ def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (numpy.zeros((3, 2)), "needs whole numbers"),
+        (numpy.ones((3, 2)) / 2, "needs whole numbers"),
         (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
         (numpy.array([1, 2, 3]), "records along the first axis"),
         (numpy.array([[0, 10**6], [1, 0]]), "at most 10,000"),
@@ -176,7 +176,7 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
         (("sample", trained / "array", "--out", tmp_path / "a.txt"), "FILE.npy, FILE.npy.gz"),
         (("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"), "packed by itself"),
         (("sample", trained / "table", "--temperature", 101), "from 0.001 to 100"),
-        (("sample", trained / "lines", "--class", "a"), "knows no classes"),
+        (("sample", trained / "lines", "--class", "a"), "class 'a': this run knows none"),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
         (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes: more than 0"),

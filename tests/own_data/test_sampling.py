@@ -53,9 +53,14 @@ def test_what_is_clamped_stays(trained):
     tokens, held = escaped.clamp("\\??\\\\")
     assert held.tolist() == [True, False, True, False]
     assert [escaped.alphabet.symbols[i] for i in tokens[held]] == ["?", "\\"]
+    lines = Strings.of(["a\nb\t", "nt\\a"])
+    tokens, held = lines.clamp("\\n\\tn\\\\")
+    assert [lines.alphabet.symbols[i] for i in tokens[held]] == ["\n", "\t", "n", "\\"]
+    with pytest.raises(InputError, match="means nothing"):
+        lines.clamp("C\\a")
 
 
-def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
+def test_classes_of_every_kind(trained, tmp_path, monkeypatch, capsys):
     """A column, an array of an .npz, a file of lines: the class is learned, and held."""
     table = train_by_command(
         monkeypatch, capsys, write(tmp_path, "table"), tmp_path / "table", "--label", "colour"
@@ -94,7 +99,13 @@ def test_classes_of_every_kind(tmp_path, monkeypatch, capsys):
     assert (done.returncode, done.stderr) == (0, "")
     assert set((tmp_path / "piped").read_text().split()) <= set(classes)
     assert set(array.sample(9, label=2, labels=True)[1]) == {"2"}
-    words = ("sample", tmp_path / "table", "-n", 2, "--labels", tmp_path / "no")
+    words = ("sample", tmp_path / "table", "-n", 20, "--labels", tmp_path / "column")
+    code, shown, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    rows = [line.split(",") for line in shown.splitlines()]
+    column = rows[0].index(table.config.codec.label)
+    assert (tmp_path / "column").read_text().split() == [row[column] for row in rows[1:]]
+    words = ("sample", trained / "lines", "-n", 2, "--labels", tmp_path / "no")
     code, shown, err = in_process(monkeypatch, capsys, *words)
     assert (code, shown) == (2, "")
     assert "no classes stand beside the records" in err

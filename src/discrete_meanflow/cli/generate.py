@@ -16,6 +16,7 @@ from discrete_meanflow.errors import DataError, InputError, Interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from discrete_meanflow.data.columns import Columns
     from discrete_meanflow.onestep.train import News
     from discrete_meanflow.training import Processes
 
@@ -65,6 +66,8 @@ class Train:
     """A Hugging Face tokenizers JSON: lines or windows in its pieces, not in characters."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of a table names its columns."""
+    missing: Annotated[str | None, given("TEXT")] = None
+    """What stands for the empty cells of a table, which are refused without it."""
     bins: Annotated[int | None, given("N")] = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
     label: Annotated[str | None, given("WHERE")] = None
@@ -145,6 +148,7 @@ class Train:
 
     def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
         from discrete_meanflow.data.classes import with_label
+        from discrete_meanflow.data.columns import Columns
         from discrete_meanflow.data.kind import (
             Table,
             Tokenised,
@@ -169,8 +173,11 @@ class Train:
                 raise InputError(f"--tokenizer is for lines and windows, and {seen}")
             kind = Tokenised(self.tokenizer)
         elif isinstance(kind, Table):
-            kind = Table(self.bins, {"auto": None, "yes": True, "no": False}[self.header])
-        for option, fits in (("bins", Table), ("header", Table), ("length", Windows)):
+            header = {"auto": None, "yes": True, "no": False}[self.header]
+            kind = Table(self.bins, header, self.missing)
+        for option, fits in (
+            ("bins", Table), ("header", Table), ("missing", Table), ("length", Windows),
+        ):  # fmt: skip
             asked = getattr(self, option) != getattr(Train, option)
             if asked and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
@@ -191,9 +198,9 @@ class Train:
             )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
-        if many := _many_levels(card.get("columns", {}), card["records"]):
-            text = f"  note: {', '.join(many)} of many values; numbers can be cut, as by --bins 20"
-            console.print(text, highlight=False, markup=False)
+        if isinstance(dataset.codec.bare, Columns):
+            for text in _notes(dataset.codec.bare, card["records"]):
+                console.print(f"  note: {text}", highlight=False, markup=False)
         plan = read_config(folder).plan
         console.print(
             f"  network: {count(plan.kernel(dataset.codec)):,} parameters; "
@@ -342,9 +349,18 @@ class Export:
         print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
 
 
-def _many_levels(columns: dict[str, int], records: int) -> list[str]:
-    """Columns that are numbers, or names of rows, rather than categories."""
-    return [name for name, levels in columns.items() if levels > max(100, records // 20)]
+def _notes(codec: "Columns", records: int) -> list[str]:
+    """Of columns that are numbers, or names of rows, rather than categories."""
+    columns = zip(codec.names, codec.levels, codec.types, strict=True)
+    many = {name: sort for name, levels, sort in columns if len(levels) > max(100, records // 20)}
+    numbers = [name for name, sort in many.items() if sort in ("int", "float")]
+    words = [name for name in many if name not in numbers]
+    found = []
+    if numbers:
+        found.append(f"{', '.join(numbers)} of many values; numbers can be cut, as by --bins 20")
+    if words:
+        found.append(f"{', '.join(words)} of many values, which can only be copied; leave it out?")
+    return found
 
 
 def _short(value: Any) -> str:
@@ -391,8 +407,12 @@ def _bar(
         )
 
         def on_couples(done: float) -> None:
+            nonlocal shown
             at = plan.work(max(before, plan.iterations), done)
             progress.update(task, completed=at, description=f"couples: {done:.0%}")
+            if not live and time.monotonic() - shown > SHOW_EVERY:
+                shown = time.monotonic()
+                console.print(f"couples: {done:.0%}", highlight=False)
 
         def show(news: "News") -> None:
             nonlocal shown

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 
 import numpy
@@ -7,6 +8,7 @@ from discrete_meanflow.errors import InputError
 # The largest number of each, and what it is called; before them the smallest number of all, called
 # as the first is.
 Bins = tuple[tuple[float, str], ...]
+MOST_WORDS = 3  # in a column of numbers
 
 
 def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], tuple[Bins, ...]]:
@@ -14,7 +16,8 @@ def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], t
     each column, of which most have none.
 
     A column of numbers is cut where it has equal shares, and each number becomes the middle one
-    of its share. Other columns stay as they are.
+    of its share. A few words among them, such as ? for what is missing, stay, and so do other
+    columns.
     """
     if bins < 2:
         raise InputError(f"--bins: at least 2, got {bins}")
@@ -23,12 +26,24 @@ def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], t
 
 
 def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
+    known = {cell: _number(cell) for cell in set(column)}
+    words = [cell for cell, number in known.items() if number is None]
+    if len(words) > MOST_WORDS or len(known) - len(words) <= bins:
+        return column, ()
+    called, tops = _cut([cell for cell in column if known[cell] is not None], bins)
+    return [called.get(cell, cell) for cell in column], tops
+
+
+def _number(cell: str) -> float | None:
     try:
-        numbers = numpy.array([float(cell) for cell in column])
+        return float(cell) if math.isfinite(float(cell)) else None
     except ValueError:
-        return column, ()
-    if len(set(column)) <= bins or not numpy.isfinite(numbers).all():
-        return column, ()
+        return None
+
+
+def _cut(column: Sequence[str], bins: int) -> tuple[dict[str, str], Bins]:
+    """What each number is called, and the bins."""
+    numbers = numpy.array([float(cell) for cell in column])
     _, which, counts = numpy.unique(numbers, return_inverse=True, return_counts=True)
     # A value goes where the middle of its mass lies, so that one heavy value does not take all.
     middle = (counts.cumsum() - counts / 2) / len(numbers)
@@ -38,4 +53,5 @@ def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
     members = {int(i): order[place[order] == i] for i in numpy.unique(place)}
     names = {i: column[found[len(found) // 2]] for i, found in members.items()}
     tops = tuple((float(numbers[found[-1]]), names[i]) for i, found in members.items())
-    return [names[int(i)] for i in place], ((float(numbers.min()), tops[0][1]), *tops)
+    called = {cell: names[int(i)] for cell, i in zip(column, place, strict=True)}
+    return called, ((float(numbers.min()), tops[0][1]), *tops)

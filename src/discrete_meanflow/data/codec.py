@@ -79,7 +79,10 @@ class Codec(ABC):
 
     def of_class(self, name: str) -> dict[int, int]:
         """The tokens of a class by position."""
-        raise InputError("--class: this run knows no classes; they come with dmf train --label")
+        raise InputError(
+            f"class '{name}': this run knows none; classes are given when it is trained, by "
+            "dmf train --label or fit(..., labels=...)"
+        )
 
     def classes_in(self, tokens: State) -> list[str]:
         """The class that each record was drawn with, where it stands beside the record."""

@@ -125,6 +125,8 @@ class Columns(Codec):
             text = "clamp: columns by their names, as {'colour': 'red'}"
             raise InputError(f"{text}, got {pattern!r}")
         for name, level in pattern.items() if isinstance(pattern, Mapping) else _equations(pattern):
+            if level is None and name in self.names:
+                continue  # it is unknown
             for place, token in self._known(str(name), str(level)).items():
                 if found.setdefault(place, token) != token:
                     raise InputError(f"clamp: column {name} is given twice, with different levels")
@@ -139,8 +141,9 @@ class Columns(Codec):
             level = self._same(place, level)
         if level not in self.levels[place]:
             values = self.values[place]
-            known = ", ".join(sorted(values, key=lambda name: values[name]))
-            raise InputError(f"clamp: column {name} has no '{level}'; it has {known}")
+            has = ", ".join(f"'{each}'" for each in sorted(values, key=lambda each: values[each]))
+            comma = "; a comma in one is \\," * any("," in each for each in values)
+            raise InputError(f"clamp: column {name} has no '{level}'; it has {has}{comma}")
         return {place: self.levels[place].index(level)}
 
     def _same(self, place: int, level: str) -> str:
@@ -167,6 +170,12 @@ class Columns(Codec):
 
     def of_class(self, name: str) -> dict[int, int]:
         return super().of_class(name) if self.label is None else self._known(self.label, name)
+
+    def classes_in(self, tokens: State) -> list[str]:
+        if self.label is None:
+            return super().classes_in(tokens)
+        place = self.names.index(self.label)
+        return [self.levels[place][i] for i in tokens[:, place].tolist()]
 
     def describe(self) -> Json:
         levels = [list(each) for each in self.levels]

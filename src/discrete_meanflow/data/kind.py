@@ -5,6 +5,7 @@ import csv
 import gzip
 import importlib.util
 import io
+import itertools
 import string
 import sys
 import zipfile
@@ -33,9 +34,11 @@ from discrete_meanflow.types import State
 
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
 WINDOW = 64
+READ = 1000  # molecules, to see whether they are any
 FASTA = set(string.ascii_letters + "-.*")
 # Endings of files that are no text.
 NO_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".xls", ".safetensors", ".onnx", ".zip", ".pdf")
+JSON = (".json", ".jsonl", ".ndjson")
 Write = Callable[[Any], object]
 
 
@@ -78,6 +81,10 @@ class Kind(ABC):
 
     def valid(self, records: Any) -> list[bool] | None:
         """Whether each record is what its kind must be, where there is more to it than symbols."""
+        return None
+
+    def doubt(self, records: Iterator[Any]) -> str | None:
+        """What seems odd about the first records, for one who did not mean them so."""
         return None
 
 
@@ -134,6 +141,13 @@ class Smiles(Lines):
             return None
         chem, _ = rdkit()
         return [molecule(chem, smiles) is not None for smiles in records]
+
+    def doubt(self, records: Iterator[str]) -> str | None:
+        some = list(itertools.islice(records, READ))
+        valid = self.valid(some)
+        if valid is None or 2 * sum(valid) > len(some):
+            return None
+        return f"of the first {len(some):,} records RDKit can read {sum(valid):,}; are they SMILES?"
 
 
 class Windows(Kind):
@@ -206,6 +220,17 @@ class Fasta(Kind):
         """Letters, gaps and stops, and something of them."""
         return [bool(record) and set(record) <= FASTA for record in records]
 
+    def doubt(self, records: Iterator[str]) -> str | None:
+        letters: set[str] = set()
+        for record in records:
+            letters.update(record)
+        both = sorted(x for x in letters if x.islower() and x.upper() in letters)
+        if not both:
+            return None
+        return (
+            f"small and capital letters are symbols of their own, {both[0]} and {both[0].upper()}"
+        )
+
 
 class Table(Kind):
     """Rows of categorical columns, with commas or tabs between, with or without a heading."""
@@ -214,14 +239,19 @@ class Table(Kind):
     suffixes = (".csv", ".tsv", ".data", ".parquet")
     codec = Columns
 
-    def __init__(self, bins: int | None = None, header: bool | None = None) -> None:
+    def __init__(
+        self, bins: int | None = None, header: bool | None = None, missing: str | None = None
+    ) -> None:
         """bins: values that a column of numbers is cut down to; header: whether the first row
-        names the columns, None to guess."""
-        self.bins, self.header = bins, header
+        names the columns, None to guess; missing: what is put into empty cells."""
+        self.bins, self.header, self.missing = bins, header, missing
 
     def read(self, path: Path) -> Dataset:
         packed = ".parquet" in path.suffixes
-        found = read.parquet(path) if packed else read.table(path, self.header)
+        if packed:
+            found = read.parquet(path, self.missing)
+        else:
+            found = read.table(path, self.header, self.missing)
         rows, bins = (found.rows, ()) if self.bins is None else binned(found.rows, self.bins)
         codec = Columns.of(found.names, rows, found.types, bins)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))
@@ -299,6 +329,8 @@ def detect(path: Path) -> Kind:
         if name.endswith(kind.suffixes) and kind.suffixes:
             return kind()
     start = read.beginning(path)
+    if name.endswith(JSON) or start.lstrip().startswith(('{"', '[{"')):
+        raise InputError(f"{path} is JSON, whose fields are not told apart; make it a .csv, please")
     lines = start.rstrip("\n").split("\n")
     if start.startswith(">"):
         return Fasta()

@@ -1,6 +1,7 @@
 """Records in a file of text, read anew at every pass: they need not fit into memory."""
 
 import itertools
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from discrete_meanflow.data.content import changed, pieces
 from discrete_meanflow.errors import InputError
 
+BEHIND = re.compile(r"[\s,;]")  # a molecule, which has none of these
 LONGEST_LINE = 10_000_000  # letters; more are no line
 
 
@@ -59,12 +61,12 @@ class LineFile(RecordFile):
 
 
 class SmilesFile(RecordFile):
-    """The first word of each line, with or without a heading."""
+    """The first word of each line, with or without a heading; names may follow it."""
 
     def records(self) -> Iterator[str]:
-        words = (line.split(maxsplit=1)[0] for line in lines(self.path) if line.strip())
+        words = (BEHIND.split(line.strip(), 1)[0] for line in lines(self.path) if line.strip())
         first = itertools.islice(words, 1)
-        return itertools.chain((word for word in first if word.lower() != "smiles"), words)
+        return itertools.chain((w for w in first if not w.lower().endswith("smiles")), words)
 
 
 class FastaFile(RecordFile):

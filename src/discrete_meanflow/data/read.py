@@ -26,6 +26,8 @@ DAMAGED = (
 )  # fmt: skip
 # Between the cells of a table; commas last: numbers may have them inside.
 DELIMITERS = (";", "\t", ",")
+EMPTY = ("", "nan", "NaN", "NAN")
+LEVEL = "--missing ? makes a level of it, or leave such rows out"
 
 
 def lines(path: Path) -> list[str]:
@@ -85,32 +87,37 @@ class Rows(NamedTuple):
     types: tuple[str, ...] = ()  # of the columns, where the file tells
 
 
-def table(path: Path, header: bool | None = None) -> Rows:
+def table(path: Path, header: bool | None = None, missing: str | None = None) -> Rows:
     """A table of text. A first row of names, where ``header`` does not say, is told by cells that
-    occur nowhere below, while others do there; without one, columns are called c1, c2, ..."""
+    occur nowhere below, while others do there; without one, columns are called c1, c2, ...
+
+    Empty cells are refused, unless something is given that stands for what is ``missing``.
+    """
     content = text(path)
     delimiter = delimiter_of(path, content)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
+    gaps: list[str] = []
     try:
         for row in reader:
             if not row:
                 continue
-            rows.append([cell.strip() for cell in row])
+            cells = [cell.strip() for cell in row]
+            for column, cell in enumerate(cells):
+                if cell in EMPTY:
+                    gaps.append(f"line {reader.line_num}, column {column + 1}")
+                    cells[column] = missing or ""
+            rows.append(cells)
             if len(row) != len(rows[0]):
                 raise InputError(
                     f"{path}: line {reader.line_num} has {len(row)} cells, the first {len(rows[0])}"
-                )
-            if "" in rows[-1] or "nan" in (cell.lower() for cell in rows[-1]):
-                column = next(i for i, c in enumerate(rows[-1], 1) if c.lower() in ("", "nan"))
-                raise InputError(
-                    f"{path}, line {reader.line_num}, column {column}: a missing value; give it "
-                    "a level of its own, such as ?"
                 )
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
         raise InputError(f"{path} is empty")
+    if gaps and not missing:
+        raise InputError(f"{path}, {gaps[0]}: a missing value, of {len(gaps):,}; {LEVEL}")
     if _has_names(rows) if header is None else header:
         if len(set(rows[0])) != len(rows[0]):
             raise InputError(f"{path}, line 1: two columns have one name")
@@ -147,7 +154,7 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def parquet(path: Path) -> Rows:
+def parquet(path: Path, missing: str | None = None) -> Rows:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
@@ -159,16 +166,19 @@ def parquet(path: Path) -> Rows:
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     for name, column in zip(names, columns, strict=True):
-        for i, cell in enumerate(column, 1):
+        for i, cell in enumerate(column):
             if is_missing(cell):
-                raise InputError(f"{path}, row {i}, column {name}: a missing value")
+                if not missing:
+                    text = f"{path}, row {i + 1}, column {name}: a missing value"
+                    raise InputError(f"{text}; {LEVEL}")
+                column[i] = missing
     rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
     return Rows(names, rows, types=tuple(map(type_of, columns)))
 
 
 def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
-    """The array of that name in a .npz; without a name the first of two axes or more, or the one
-    of a .npy."""
+    """The array of that name in a .npz; without a name the first of whole numbers along two axes
+    or more, or the one of a .npy."""
     with unpacked(path) as file:
         try:
             found = numpy.load(file, allow_pickle=False)
@@ -180,7 +190,7 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
                 wanted = found.files if name is None else [name]
                 arrays = (found[each] for each in (*wanted, wanted[0]))  # read one by one
-                found = next(a for i, a in enumerate(arrays) if a.ndim > 1 or i == len(wanted))
+                found = next(a for i, a in enumerate(arrays) if _records(a) or i == len(wanted))
         except InputError:
             raise
         except DAMAGED as error:
@@ -194,6 +204,10 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
     return found
 
 
+def _records(found: numpy.ndarray) -> bool:
+    return found.ndim > 1 and found.dtype.kind in "iub"
+
+
 def array(path: Path) -> numpy.ndarray:
     """Whole numbers from 0, records along the first axis. Of several arrays in a file, the
     first that has records."""
@@ -204,6 +218,10 @@ def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
     """The array itself, records along its first axis; another is refused."""
     if found.ndim < 2 or not found.size:
         raise InputError(f"{where}: needs records along the first axis, got shape {found.shape}")
+    if found.dtype.kind == "f":
+        with numpy.errstate(invalid="ignore"):  # of what is no number
+            whole = found.astype(numpy.int64)
+        found = whole if numpy.array_equal(found, whole) else found
     if found.dtype.kind not in "iub":
         raise InputError(
             f"{where}: needs whole numbers from 0, got {found.dtype}; round them, or "

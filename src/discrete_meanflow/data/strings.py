@@ -10,6 +10,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 ESCAPE = "\\"
+ESCAPED = {UNKNOWN: UNKNOWN, ESCAPE: ESCAPE, "n": "\n", "t": "\t"}
 MOST_SHOWN = 200  # letters of an alphabet
 
 
@@ -53,7 +54,8 @@ class Strings(Codec):
         return self.alphabet.decode(tokens)
 
     def known(self, pattern: Any) -> dict[int, int]:
-        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself.
+        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself, and
+        ``\\n`` a new line.
 
         Behind a pad, which ends a string, there are pads.
         """
@@ -106,6 +108,10 @@ def _unescaped(pattern: str) -> Iterator[str | None]:
     letters = iter(pattern)
     for letter in letters:
         if letter == ESCAPE:
-            yield next(letters, ESCAPE)
+            escaped = next(letters, ESCAPE)
+            if escaped not in ESCAPED:
+                known = ", ".join(ESCAPE + each for each in ESCAPED)
+                raise InputError(f"clamp: '{ESCAPE}{escaped}' means nothing; there are {known}")
+            yield ESCAPED[escaped]
         else:
             yield None if letter == UNKNOWN else letter

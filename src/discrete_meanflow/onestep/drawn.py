@@ -17,6 +17,7 @@ from discrete_meanflow.files import digest
 from discrete_meanflow.metric.text import FEWEST, Reader
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep.model import OneStepModel
+from discrete_meanflow.onestep.prepare import FEWEST_JUDGED
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -65,8 +66,9 @@ class Compared:
     @classmethod
     def of(cls, folder: Path, codec: Codec, n: int) -> "Compared":
         held_out = run.read_tokens(folder, run.HELD_OUT, codec)
-        if len(held_out) < 8:
-            raise InputError(f"evaluate: {len(held_out)} held-out records are too few; at least 8")
+        if len(held_out) < FEWEST_JUDGED:
+            few = f"{len(held_out)} held-out records are too few; at least {FEWEST_JUDGED}"
+            raise InputError(f"evaluate: {few}")
         count = min(n, len(held_out) // 2)
         # Of a text they come in its order, and what is written side by side is alike.
         order = numpy.random.default_rng(0).permutation(2 * count)

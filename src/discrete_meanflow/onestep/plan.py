@@ -34,6 +34,7 @@ LETTER = 5  # bits; a symbol of a larger alphabet says more, and counts for more
 MOST, MOST_LAYERS = 2e9, 1000  # parameters, layers: more is a mistake, or mischief
 SHARES = (0.45, 0.15, 0.40)  # of the time: first stage, couples, second stage
 COUPLE_STEPS = 16
+SEEN = 4  # times that a couple is, where steps are counted
 TRIED, FEWEST_COUPLES, MOST_COUPLES = 512, 1000, 1_000_000
 COUPLE_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of all couples
 STATE_BYTES = 2**28  # of the soft states that are drawn at once, where a step allows it
@@ -247,7 +248,9 @@ def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Pla
     if iterations < 2:
         raise InputError(f"--iterations: at least 2, got {iterations}")
     second = iterations // 2
-    couples = min(most_couples(codec, device), second * plan.batch)
+    # Each is seen a few times: to make one takes longer than to learn from it.
+    once = second * plan.batch
+    couples = min(most_couples(codec, device), max(min(once, FEWEST_COUPLES), once // SEEN))
     return replace(
         plan, iterations=iterations - second, second=second, couples=couples,
         compiled=iterations >= COMPILE_FROM,

@@ -33,6 +33,7 @@ LATE = 1.2  # times the minutes that were given, from which on it is told
 FEW_STEPS = 200  # of a stage, whose samples are poor
 LOOKED_AT = 10_000  # records, for what a tokenizer loses
 FEW = 0.001  # of the records, that make all others long
+FEWEST_JUDGED = 8  # held-out records
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000  # share of the distinct records, and at most
 
 
@@ -75,6 +76,7 @@ def prepare(
         "training records": len(train),
         "held-out records": len(rest),
         **understood(codec, dataset),
+        **_doubts(kind, dataset, len(rest)),
         **(told or {}),
     }
     size = sensible_size(codec, device, train.numel()) if size is None else size
@@ -95,6 +97,19 @@ def prepare(
     plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
+
+
+def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
+    """What to tell a user who may not have meant it so."""
+    classed = isinstance(dataset.codec, Classed)
+    records = dataset.records[0] if classed else dataset.records
+    found = {}
+    if dataset.tokens is None and (doubt := kind.doubt(itertools.islice(records, LOOKED_AT))):
+        found["doubt"] = doubt
+    if held_out < FEWEST_JUDGED:
+        few = f"{held_out} held-out records are too few to judge by: --held-out N"
+        found["evaluation"] = f"{few}, from {FEWEST_JUDGED}"
+    return found
 
 
 def as_option(value: Any) -> str:
@@ -187,7 +202,10 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return found
     if isinstance(codec, Columns):
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
-        return {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
+        found = {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
+        if not codec.heading:
+            found["header"] = "none; if the first row names the columns, --header yes"
+        return found
     if isinstance(codec, Pieces):
         found = {"symbols": codec.vocabulary, "tokens at most": codec.length}
         some = list(itertools.islice(iter(dataset.records), LOOKED_AT))
@@ -215,7 +233,8 @@ def dataset_of(
     that columns of numbers are cut down to.
     """
     if isinstance(records, str | bytes | Path):
-        raise InputError("data: give records, not a file name; a file is for dmf train FILE")
+        one = "a file name" if isinstance(records, Path) else "one string"
+        raise InputError(f"data: a list of records, not {one}; files and texts are for dmf train")
     if getattr(records, "columns", None) is not None:
         if strings is not None:
             raise InputError("data: a kind is for a list of strings; give one column of the frame")
@@ -240,6 +259,14 @@ def dataset_of(
         return kind, kind.of(list(records))
     if strings is not None:
         raise InputError(f"data: a kind, '{strings.name}', is for a list of strings alone")
+    for number, each in enumerate(records, 1):
+        words = isinstance(records[0], str)  # then all are
+        if each is None or isinstance(each, Mapping) or isinstance(each, str) != words:
+            sort = "None" if each is None else f"of type {type(each).__name__}"
+            raise InputError(
+                f"data: record {number} is {sort}; records are all strings, rows (lists of cells) "
+                "or arrays of whole numbers; a table may be a frame"
+            )
     return Array(), _array(records)
 
 

@@ -152,7 +152,7 @@ class Log:
     """metrics.jsonl, and TensorBoard where it is installed."""
 
     def __init__(self, folder: Path, iteration: int) -> None:
-        """Go on behind ``iteration``: lines of steps that were lost are dropped, once others come."""
+        """Go on behind ``iteration``: lines of steps that were lost go, once others come."""
         self.path = folder / "metrics.jsonl"
         try:
             lines = [line for line in self._lines() if line["iteration"] <= iteration]
