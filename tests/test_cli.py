@@ -1,5 +1,6 @@
 """The command as its users meet it: results, resume, and one line for each mistake."""
 
+import errno
 import json
 import os
 import re
@@ -323,6 +324,8 @@ def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate ..."),
+        RuntimeError("CUDA error: out of memory"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_too_little_memory_is_told(error, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """How a command ends: its exit codes, and what it says."""
 
 import datetime
+import errno
 import sys
 import tempfile
 import traceback
@@ -30,7 +31,10 @@ def guarded(action: Callable[[], object]) -> int:
     except Exception as error:
         if _out_of_memory(error):
             less = "a smaller --batch, --size or -n, or more --accumulate, takes less"
-            print(f"dmf: there is not enough memory; {less}", file=sys.stderr)
+            print(
+                f"dmf: there is not enough memory; {less} (to train anew, with another --out)",
+                file=sys.stderr,
+            )
             return BAD_INPUT
         log = _write_log(traceback.format_exc())
         print(f"dmf: this is a bug in dmf, not in your input; see {log}", file=sys.stderr)
@@ -39,8 +43,11 @@ def guarded(action: Callable[[], object]) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Torch's own are told by their names: it takes a second to load, and may not be."""
-    torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    """Torch's own are told by their words: it takes a second to load, and may not be."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    told = ("out of memory", "can't allocate memory", "cannot allocate memory")
+    torchs = isinstance(error, RuntimeError) and any(each in str(error).lower() for each in told)
     return isinstance(error, MemoryError) or torchs
 
 

@@ -212,7 +212,7 @@ def test_files_are_read_gzipped_or_not(tmp_path):
     fasta.write_text(">one\nAC\nGU\n>two x\n\nAAAA\n")
     assert read.fasta(fasta) == ["ACGU", "AAAA"]
     fasta.write_text(">one\nAC\n>none\n>two\nGU")
-    assert read.fasta(fasta) == ["AC", "", "GU"]
+    assert read.fasta(fasta) == ["AC", "GU"]
     rows = tmp_path / "d.data"
     rows.write_text("0,1,0\n1,1,1\n")
     assert read.whole_numbers(rows).tolist() == [[0, 1, 0], [1, 1, 1]]

@@ -10,9 +10,15 @@ from torch import nn
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel
+from discrete_meanflow.kernel import (
+    BoundaryKernel,
+    BridgeKernel,
+    SoftKernel,
+    UnconstrainedKernel,
+)
 from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime, Transformer
 from discrete_meanflow.objective import (
+    ForwardEquation,
     KernelCE,
     KernelResidual,
     PosteriorRegression,
@@ -20,15 +26,18 @@ from discrete_meanflow.objective import (
     ResidualKL,
     Sampled,
     Weighted,
+    flow_map,
     forward_mode,
     hybrid,
     time_left,
 )
+from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import (
     Absorbing,
     ChainProcess,
     Masking,
     PathSample,
+    Soft,
     Structured,
     Uniform,
 )
@@ -363,3 +372,25 @@ def test_what_is_clamped_has_no_tangent(network):
     logs = [kernel.log_q(path.x, kernel(path.x, path.r, path.t + step)) for step in (h, -h)]
     finite = (logs[0] - logs[1]).gather(-1, path.x1[..., None])[..., 0] / 2e-6
     assert (slope - (path.t - path.r) * finite).abs().max() < 1e-7
+
+
+def test_what_is_clamped_has_no_tangent_in_the_forward_equation(monkeypatch):
+    network = Transformer(3, 2, 16, 1, 2, 16, 8).double()
+    for p in network.parameters():
+        nn.init.normal_(p, std=0.3, generator=seeded())
+    kernel, process = SoftKernel(network, 3), Soft(DATA, clamps=1.0)
+    path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), seeded())
+    r, t = path.r.double(), torch.where(path.r < 1, T, 1.0).double()
+    path = path._replace(x=path.x.double(), r=r, t=t)
+    assert ((r < 1).any(-1) & (r == 1).any(-1)).any()
+    found = []
+
+    def look(f, t):
+        found.append(value_and_slope(f, t))
+        return found[-1]
+
+    monkeypatch.setattr(flow_map, "value_and_slope", look)
+    ForwardEquation()(kernel, path)
+    h = 1e-6 * (r < 1).double()
+    ahead, behind = (network(path.x, r, t + step).log_softmax(-1) for step in (h, -h))
+    assert (found[0][1] - (ahead - behind) / 2e-6).abs().max() < 1e-7

@@ -15,6 +15,7 @@ import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
+from discrete_meanflow.cli.generate import _notes
 from discrete_meanflow.data import TokenArray, content, room, windows
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.arrays import Arrays
@@ -86,7 +87,7 @@ def test_arrays_are_written_as_they_are_read(name, trained, tmp_path, monkeypatc
     if name is None:
         assert said.split() == [",".join(map(str, each.ravel())) for each in records]
     else:
-        assert numpy.array_equal(kinds.read.array(tmp_path / name), records)
+        assert numpy.array_equal(kinds.read.array(tmp_path / name)[0], records)
 
 
 def test_a_table_may_have_semicolons_and_become_parquet(tmp_path, monkeypatch, capsys):
@@ -254,12 +255,15 @@ def test_a_word_among_numbers_stays_when_they_are_binned(tmp_path):
 def test_empty_cells_may_be_a_level(name, tmp_path, monkeypatch, capsys):
     import pandas
 
-    frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", None, "Al"] * 10})
+    frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", "", "Al"] * 10})
     path = tmp_path / name
     frame.to_csv(path, index=False) if name == "a.csv" else frame.to_parquet(path)
     with pytest.raises(InputError, match=r"a missing value.*--missing"):
         kinds.Table().read(path)
+    with pytest.raises(InputError, match="of 30"):
+        kinds.Table().read(path)
     codec = kinds.Table(missing="?").read(path).codec
+    assert codec.names == ("x", "who")
     assert codec.levels == (("1.5", "?"), ("?", "Al", "Bo", "Nan"))
     words = ("train", path, "--out", tmp_path / "run", "--missing", "?", "--iterations", 2)
     assert in_process(monkeypatch, capsys, *words, "--size", 1e4, "--device", "cpu")[0] == 0
@@ -270,18 +274,55 @@ def test_empty_cells_may_be_a_level(name, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("a.jsonl", '{"a": 1}\n'), ("a.txt", '{"a": 1, "b": 2}\n' * 9), ("a.json", '[{"a": 1}]')],
+    [
+        ("a.jsonl", '{"a": 1}\n'),
+        ("a.txt", '{"a": 1, "b": 2}\n' * 9),
+        ("a.json", '[{"a": 1}]'),
+        ("a.txt", '[\n  {"a": 1}\n]'),
+        ("a.txt", '["ab", "cd"]'),
+        ("a.txt", '{\n  "a": 1\n}'),
+    ],
 )
 def test_json_is_refused(name, text, tmp_path):
     (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=r"is JSON.*\.csv"):
+    with pytest.raises(InputError, match=r"is JSON.*\.csv.*--kind lines"):
         kinds.detect(tmp_path / name)
+    (tmp_path / name).with_suffix(".txt").write_text("[nH]1cccc1\n{a}\n")
+    assert kinds.detect((tmp_path / name).with_suffix(".txt")).name == "lines"
 
 
 def test_names_behind_molecules_are_none(tmp_path):
     for text in ("Canonical_SMILES,name\nCCO,ethanol\nC=O;x\n", "smiles\tid\nCCO\t1\nC=O 2\n"):
         (tmp_path / "a.smi").write_text(text)
         assert list(kinds.Smiles().read(tmp_path / "a.smi").records) == ["CCO", "C=O"]
+    (tmp_path / "a.smi").write_text("CCO\n,CC\n")
+    with pytest.raises(InputError, match="line 2: begins with no molecule"):
+        kinds.Smiles().read(tmp_path / "a.smi")
+
+
+def test_a_heading_has_no_missing_values(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",a,b\n" + "0,x,y\n1,x,z\n" * 3)
+    with pytest.raises(InputError, match="line 1: column 1 has no name"):
+        kinds.Table(missing="?").read(path)
+    path.write_text("k,b\nx,2\n,2\n,\nx,4\n")  # a row of nothing is none
+    found = kinds.Table(missing="?").read(path)
+    assert found.codec.names == ("k", "b")
+    assert found.records == [["x", "2"], ["?", "2"], ["x", "4"]]
+
+
+@pytest.mark.parametrize(
+    ("levels", "advice"),
+    [
+        ([f"{i / 7:.3f}" for i in range(200)], "--bins"),
+        (["?", *(f"{i / 7:.3f}" for i in range(200))], "--bins"),
+        ([f"id{i}" for i in range(200)], "leave it out"),
+    ],
+)
+def test_columns_of_many_values_are_noted(levels, advice):
+    codec = Columns.of(["a", "b"], [[level, str(i % 3)] for i, level in enumerate(levels)])
+    (note,) = _notes(codec, len(levels))
+    assert advice in note
 
 
 def test_what_seems_odd_is_told(tmp_path, monkeypatch, capsys):

@@ -202,8 +202,9 @@ def test_classes_come_in_any_list():
     [
         ("a long text", "not one string"),
         (["ab", None, "cd"], "record 2 is None"),
-        (["ab", 1, "cd"], "record 2 is of type int"),
-        ([{"a": 1}, {"a": 2}], "record 1 is of type dict"),
+        (["ab", 1, "cd"], "record 2 is 1"),
+        ([{"a": 1}, {"a": 2}], "record 1 is {'a': 1}"),
+        ([["a", 1], [1, 2], ["b", 3]], r"record 2 is \[1, 2\]"),
     ],
 )
 def test_records_of_no_sort_are_told(records, message):
@@ -217,7 +218,10 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
     numpy.savez(
         tmp_path / "a.npz", extra=digits / 2, images=digits.astype(int), labels=digits[:, 0]
     )
-    assert kinds.Array().read(tmp_path / "a.npz").codec.symbols == 5
+    found = kinds.Array().read(tmp_path / "a.npz")
+    assert (found.codec.symbols, found.source) == (5, "images, of extra, images, labels")
+    numpy.savez(tmp_path / "b.npz", images=digits, onehot=(digits[:, :4] > 2).astype(int))
+    assert kinds.Array().read(tmp_path / "b.npz").codec.shape == (6,)
     for wrong in (digits / 2, numpy.where(digits == 1, numpy.nan, digits)):
         with pytest.raises(InputError, match="needs whole numbers"):
             dataset_of(wrong)
@@ -226,6 +230,7 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
 def test_none_is_unknown_in_a_clamp_of_a_table():
     codec = Columns.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
     assert codec.known({"a": None, "b": 2}) == {1: 1}
+    assert Columns.of(["0", "1"], [["x", "1"], ["y", "2"]]).known({0: None, 1: 2}) == {1: 1}
     with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
         codec.known("a=y")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from discrete_meanflow.data.columns import Columns
+    from discrete_meanflow.data.kind import Kind
     from discrete_meanflow.onestep.train import News
     from discrete_meanflow.training import Processes
 
@@ -146,9 +147,8 @@ class Train:
             place = "" if str(self._file) in str(error) else f"{self._file}: "
             raise InputError(f"{place}{error}") from None
 
-    def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
-        from discrete_meanflow.data.classes import with_label
-        from discrete_meanflow.data.columns import Columns
+    def _find_kind(self) -> "Kind":
+        """Of the file, with what the options say of it; one that does not fit is refused."""
         from discrete_meanflow.data.kind import (
             Table,
             Tokenised,
@@ -157,12 +157,7 @@ class Train:
             detect,
             find_kind,
         )
-        from discrete_meanflow.onestep.folder import check_room, read_config
-        from discrete_meanflow.onestep.plan import check_minutes, count
-        from discrete_meanflow.onestep.prepare import check_one_length, prepare
 
-        check_minutes(self.minutes)
-        check_room(folder)  # before a large file is read
         kind = detect(self._file) if self.kind == "auto" else find_kind(self.kind)
         if isinstance(kind, Windows):
             given = self.tokenizer
@@ -181,6 +176,18 @@ class Train:
             asked = getattr(self, option) != getattr(Train, option)
             if asked and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
+        return kind
+
+    def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
+        from discrete_meanflow.data.classes import with_label
+        from discrete_meanflow.data.columns import Columns
+        from discrete_meanflow.onestep.folder import check_room, read_config
+        from discrete_meanflow.onestep.plan import check_minutes, count
+        from discrete_meanflow.onestep.prepare import check_one_length, prepare
+
+        check_minutes(self.minutes)
+        check_room(folder)  # before a large file is read
+        kind = self._find_kind()
         with self._place(InputError):
             dataset = kind.read(self._file)
             if self.label is not None:
@@ -223,8 +230,8 @@ class Sample:
     seed: Annotated[int | None, given("N")] = None
     """The same seed gives the same records."""
     clamp: Annotated[str | None, given("TEXT")] = None
-    """What is known: 'ma??' for text (?: unknown, \\?: a question mark), 'colour=red' for tables,
-    '0,?,3' for arrays."""
+    """What is known: 'ma??' for text (?: unknown, \\?: a question mark, \\\\: a backslash),
+    'colour=red' for tables, '0,?,3' for arrays."""
     label: Annotated[str | None, given("NAME", "class")] = None
     """The class of the records, where the run was trained with classes."""
     guidance: float = 1.0
@@ -237,7 +244,7 @@ class Sample:
     """File to write, of the kind that was read, in the place of one that is there (default:
     print)."""
     labels: Annotated[Path | None, given("FILE")] = None
-    """File to write the class of each record to, one a line, as --label of dmf train reads it."""
+    """File to write the class of each record to, one a line."""
     so_far: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """From a run that is still in training, or was stopped: as of its last checkpoint."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -351,9 +358,11 @@ class Export:
 
 def _notes(codec: "Columns", records: int) -> list[str]:
     """Of columns that are numbers, or names of rows, rather than categories."""
-    columns = zip(codec.names, codec.levels, codec.types, strict=True)
-    many = {name: sort for name, levels, sort in columns if len(levels) > max(100, records // 20)}
-    numbers = [name for name, sort in many.items() if sort in ("int", "float")]
+    from discrete_meanflow.data.bins import numbers_in
+
+    columns = zip(codec.names, codec.levels, strict=True)
+    many = {name: levels for name, levels in columns if len(levels) > max(100, records // 20)}
+    numbers = [name for name, levels in many.items() if numbers_in(levels)]
     words = [name for name in many if name not in numbers]
     found = []
     if numbers:

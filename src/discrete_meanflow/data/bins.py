@@ -1,5 +1,5 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy
 
@@ -26,19 +26,24 @@ def binned(rows: Sequence[Sequence[str]], bins: int) -> tuple[list[list[str]], t
 
 
 def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
-    known = {cell: _number(cell) for cell in set(column)}
-    words = [cell for cell, number in known.items() if number is None]
-    if len(words) > MOST_WORDS or len(known) - len(words) <= bins:
+    numbers = numbers_in(set(column))
+    if len(numbers) <= bins:
         return column, ()
-    called, tops = _cut([cell for cell in column if known[cell] is not None], bins)
+    called, tops = _cut([cell for cell in column if cell in numbers], bins)
     return [called.get(cell, cell) for cell in column], tops
 
 
-def _number(cell: str) -> float | None:
+def numbers_in(levels: Collection[str]) -> set[str]:
+    """Those that are numbers, where all but a few words are; else none."""
+    numbers = {level for level in levels if _is_number(level)}
+    return numbers if len(levels) - len(numbers) <= MOST_WORDS else set()
+
+
+def _is_number(level: str) -> bool:
     try:
-        return float(cell) if math.isfinite(float(cell)) else None
+        return math.isfinite(float(level))
     except ValueError:
-        return None
+        return False
 
 
 def _cut(column: Sequence[str], bins: int) -> tuple[dict[str, str], Bins]:

@@ -31,6 +31,11 @@ def is_missing(cell: Any) -> bool:
         return True
 
 
+def as_text(cell: Any, sort: str) -> str:
+    """Of a value in a column of that sort: equal numbers, such as 1 and 1.0 among floats, alike."""
+    return str(float(str(cell)) + 0.0) if sort == "float" else str(cell)  # no -0.0
+
+
 def type_of(column: Collection[Any]) -> str:
     """Of values; where they are of several sorts, and none a number's, their text stands."""
     kinds = {_kind(cell) for cell in column}

@@ -73,7 +73,7 @@ class Classed(Codec):
 
     def of_class(self, name: str) -> dict[int, int]:
         if name not in self.classes:
-            raise InputError(f"--class: no '{name}'; there are {', '.join(self.classes)}")
+            raise InputError(f"class: no '{name}'; there are {', '.join(self.classes)}")
         number = torch.tensor([self.classes.index(name)])
         tokens = label_tokens(number, len(self.classes), self.vocabulary)[0].tolist()
         return dict(zip(self.class_positions, tokens, strict=True))
@@ -102,7 +102,7 @@ def classed(dataset: Dataset, classes: Any) -> Dataset:
     if len(names) != len(dataset.records):
         raise InputError(f"classes: {len(names)} of them for {len(dataset.records)} records")
     codec = Classed(dataset.codec, tuple(sorted(set(names))))
-    return Dataset((dataset.records, names), codec)
+    return replace(dataset, records=(dataset.records, names), codec=codec)
 
 
 def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
@@ -114,7 +114,7 @@ def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
     inside = ".npz" in path.suffixes and not file.is_file()
     if not inside and ".npy" not in file.suffixes:
         return classed(dataset, read.lines(file))
-    classes = read.array_named(path, label) if inside else read.array_named(file)
+    classes, _ = read.array_named(path, label) if inside else read.array_named(file)
     if classes.ndim != 1:
         raise InputError(f"--label: '{label}' has shape {classes.shape}, not one per record")
     return classed(dataset, classes.tolist())

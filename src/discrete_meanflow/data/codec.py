@@ -85,8 +85,8 @@ class Codec(ABC):
         )
 
     def classes_in(self, tokens: State) -> list[str]:
-        """The class that each record was drawn with, where it stands beside the record."""
-        raise InputError("labels: no classes stand beside the records of this run")
+        """The class of each record, where records have one."""
+        raise InputError("labels: the records of this run have no classes")
 
 
 def in_text(pattern: Any) -> str:

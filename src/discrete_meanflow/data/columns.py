@@ -125,7 +125,7 @@ class Columns(Codec):
             text = "clamp: columns by their names, as {'colour': 'red'}"
             raise InputError(f"{text}, got {pattern!r}")
         for name, level in pattern.items() if isinstance(pattern, Mapping) else _equations(pattern):
-            if level is None and name in self.names:
+            if level is None and str(name) in self.names:
                 continue  # it is unknown
             for place, token in self._known(str(name), str(level)).items():
                 if found.setdefault(place, token) != token:

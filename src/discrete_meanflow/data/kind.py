@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import io
 import itertools
+import re
 import string
 import sys
 import zipfile
@@ -38,7 +39,8 @@ READ = 1000  # molecules, to see whether they are any
 FASTA = set(string.ascii_letters + "-.*")
 # Endings of files that are no text.
 NO_TEXT = (".npy", ".npz", ".parquet", ".xlsx", ".xls", ".safetensors", ".onnx", ".zip", ".pdf")
-JSON = (".json", ".jsonl", ".ndjson")
+JSON_NAMES = (".json", ".jsonl", ".ndjson")
+JSON = re.compile(r"""\s*(\{\s*"|\[\s*[{\["])""")  # how an object begins, or a list of them
 Write = Callable[[Any], object]
 
 
@@ -52,6 +54,7 @@ class Dataset:
     records: Any
     codec: Codec
     tokens: State | None = None
+    source: str | None = None  # which of several in a file they are
 
     def encoded(self) -> State:
         return self.codec.encode(self.records) if self.tokens is None else self.tokens
@@ -291,8 +294,8 @@ class Array(Kind):
     codec = Arrays
 
     def read(self, path: Path) -> Dataset:
-        records = read.array(path)
-        return Dataset(records, Arrays.of(records))
+        records, source = read.array(path)
+        return Dataset(records, Arrays.of(records), source=source)
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -329,8 +332,9 @@ def detect(path: Path) -> Kind:
         if name.endswith(kind.suffixes) and kind.suffixes:
             return kind()
     start = read.beginning(path)
-    if name.endswith(JSON) or start.lstrip().startswith(('{"', '[{"')):
-        raise InputError(f"{path} is JSON, whose fields are not told apart; make it a .csv, please")
+    if name.endswith(JSON_NAMES) or JSON.match(start):
+        instead = "make it a .csv; or --kind lines, if a line is a record as it is"
+        raise InputError(f"{path} is JSON, whose fields are not told apart; {instead}")
     lines = start.rstrip("\n").split("\n")
     if start.startswith(">"):
         return Fasta()

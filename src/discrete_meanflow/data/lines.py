@@ -64,9 +64,17 @@ class SmilesFile(RecordFile):
     """The first word of each line, with or without a heading; names may follow it."""
 
     def records(self) -> Iterator[str]:
-        words = (BEHIND.split(line.strip(), 1)[0] for line in lines(self.path) if line.strip())
+        words = self._words()
         first = itertools.islice(words, 1)
         return itertools.chain((w for w in first if not w.lower().endswith("smiles")), words)
+
+    def _words(self) -> Iterator[str]:
+        for number, line in enumerate(lines(self.path), 1):
+            word = BEHIND.split(line.strip(), 1)[0]
+            if not word and line.strip():
+                raise InputError(f"{self.path}, line {number}: begins with no molecule")
+            if word:
+                yield word
 
 
 class FastaFile(RecordFile):

@@ -6,14 +6,14 @@ import re
 import struct
 import tokenize
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
 import torch
 
-from discrete_meanflow.data.cells import is_missing, type_of
+from discrete_meanflow.data.cells import as_text, is_missing, type_of
 from discrete_meanflow.data.content import text, unpacked
 from discrete_meanflow.data.lines import FastaFile, LineFile
 from discrete_meanflow.errors import InputError
@@ -26,8 +26,8 @@ DAMAGED = (
 )  # fmt: skip
 # Between the cells of a table; commas last: numbers may have them inside.
 DELIMITERS = (";", "\t", ",")
+WHOLE = "iub"  # kinds of numbers
 EMPTY = ("", "nan", "NaN", "NAN")
-LEVEL = "--missing ? makes a level of it, or leave such rows out"
 
 
 def lines(path: Path) -> list[str]:
@@ -97,17 +97,13 @@ def table(path: Path, header: bool | None = None, missing: str | None = None) ->
     delimiter = delimiter_of(path, content)
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
-    gaps: list[str] = []
+    places: list[int] = []  # their lines
     try:
         for row in reader:
-            if not row:
+            if not any(cell.strip() for cell in row):
                 continue
-            cells = [cell.strip() for cell in row]
-            for column, cell in enumerate(cells):
-                if cell in EMPTY:
-                    gaps.append(f"line {reader.line_num}, column {column + 1}")
-                    cells[column] = missing or ""
-            rows.append(cells)
+            rows.append([cell.strip() for cell in row])
+            places.append(reader.line_num)
             if len(row) != len(rows[0]):
                 raise InputError(
                     f"{path}: line {reader.line_num} has {len(row)} cells, the first {len(rows[0])}"
@@ -116,14 +112,31 @@ def table(path: Path, header: bool | None = None, missing: str | None = None) ->
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
         raise InputError(f"{path} is empty")
-    if gaps and not missing:
-        raise InputError(f"{path}, {gaps[0]}: a missing value, of {len(gaps):,}; {LEVEL}")
-    if _has_names(rows) if header is None else header:
-        if len(set(rows[0])) != len(rows[0]):
-            raise InputError(f"{path}, line 1: two columns have one name")
-        return Rows(rows[0], rows[1:], delimiter)
-    names = [f"c{i}" for i in range(1, len(rows[0]) + 1)]
-    return Rows(names, rows, delimiter, heading=False)
+    heading = _has_names(rows) if header is None else header
+    names = rows[0] if heading else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
+    if "" in names:
+        raise InputError(f"{path}, line {places[0]}: column {names.index('') + 1} has no name")
+    if len(set(names)) != len(names):
+        raise InputError(f"{path}, line {places[0]}: two columns have one name")
+    _fill(rows[heading:], lambda i: f"{path}, line {places[heading + i]}", missing)
+    return Rows(names, rows[heading:], delimiter, heading)
+
+
+def _fill(rows: list[list[Any]], where: Callable[[int], str], missing: str | None) -> None:
+    """Put what stands for missing values into their cells; refuse them if nothing does."""
+    first, count = "", 0
+    for i, row in enumerate(rows):
+        for column, cell in enumerate(row):
+            if _is_empty(cell):
+                first = first or f"{where(i)}, column {column + 1}: a missing value"
+                count, row[column] = count + 1, missing
+    if first and not missing:
+        level = "--missing '?' makes a level of it, or leave such rows out"
+        raise InputError(f"{first}, of {count:,}; {level}")
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell in EMPTY if isinstance(cell, str) else is_missing(cell)
 
 
 def _has_names(rows: list[list[str]]) -> bool:
@@ -162,35 +175,30 @@ def parquet(path: Path, missing: str | None = None) -> Rows:
             # In this thread alone: one that still reads ahead at an early exit ends in an abort.
             found = reader.ParquetFile(file, pre_buffer=False).read(use_threads=False)
         names = list(found.column_names)
-        columns = [column.to_pylist() for column in found.columns]
+        rows = list(map(list, zip(*(column.to_pylist() for column in found.columns), strict=True)))
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    for name, column in zip(names, columns, strict=True):
-        for i, cell in enumerate(column):
-            if is_missing(cell):
-                if not missing:
-                    text = f"{path}, row {i + 1}, column {name}: a missing value"
-                    raise InputError(f"{text}; {LEVEL}")
-                column[i] = missing
-    rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
-    return Rows(names, rows, types=tuple(map(type_of, columns)))
+    _fill(rows, lambda i: f"{path}, row {i + 1}", missing)
+    types = tuple(map(type_of, zip(*rows, strict=True)))
+    return Rows(names, [list(map(as_text, row, types)) for row in rows], types=types)
 
 
-def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
+def array_named(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str | None]:
     """The array of that name in a .npz; without a name the first of whole numbers along two axes
-    or more, or the one of a .npy."""
+    or more, and which of several that is; or the one of a .npy."""
+    source = None
     with unpacked(path) as file:
         try:
             found = numpy.load(file, allow_pickle=False)
             if isinstance(found, numpy.lib.npyio.NpzFile):
                 if not found.files:
                     raise InputError(f"{path}: it holds no array")
+                names = ", ".join(found.files)
                 if name is not None and name not in found.files:
-                    names = ", ".join(found.files)
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
-                wanted = found.files if name is None else [name]
-                arrays = (found[each] for each in (*wanted, wanted[0]))  # read one by one
-                found = next(a for i, a in enumerate(arrays) if _records(a) or i == len(wanted))
+                name = name or _first_of_records(found)
+                source = f"{name}, of {names}" if len(found.files) > 1 else None
+                found = found[name]
         except InputError:
             raise
         except DAMAGED as error:
@@ -201,28 +209,42 @@ def array_named(path: Path, name: str | None = None) -> numpy.ndarray:
             raise InputError(f"{path}: says that it holds more than fits into memory") from None
     if not isinstance(found, numpy.ndarray):
         raise InputError(f"{path}: what it holds is no array")
-    return found
+    return found, source
 
 
-def _records(found: numpy.ndarray) -> bool:
-    return found.ndim > 1 and found.dtype.kind in "iub"
+def _first_of_records(arrays: Mapping[str, numpy.ndarray]) -> str:
+    """The name of the first that has several axes and whole numbers, or at least axes."""
+    first = None
+    for name in arrays:
+        each = arrays[name]  # read one by one
+        if each.ndim > 1:
+            if _whole(each).dtype.kind in WHOLE:
+                return name
+            first = first or name
+    return first or next(iter(arrays))
 
 
-def array(path: Path) -> numpy.ndarray:
-    """Whole numbers from 0, records along the first axis. Of several arrays in a file, the
-    first that has records."""
-    return whole_numbers_from_0(array_named(path), str(path))
+def array(path: Path) -> tuple[numpy.ndarray, str | None]:
+    """Whole numbers from 0, records along the first axis; and which of several arrays they are."""
+    found, source = array_named(path)
+    return whole_numbers_from_0(found, f"{path}" + f", {source}" * bool(source)), source
+
+
+def _whole(found: numpy.ndarray) -> numpy.ndarray:
+    """Floats that are whole numbers, as such."""
+    if found.dtype.kind != "f":
+        return found
+    with numpy.errstate(invalid="ignore"):  # of what is no number
+        whole = found.astype(numpy.int64)
+    return whole if numpy.array_equal(found, whole) else found
 
 
 def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
     """The array itself, records along its first axis; another is refused."""
     if found.ndim < 2 or not found.size:
         raise InputError(f"{where}: needs records along the first axis, got shape {found.shape}")
-    if found.dtype.kind == "f":
-        with numpy.errstate(invalid="ignore"):  # of what is no number
-            whole = found.astype(numpy.int64)
-        found = whole if numpy.array_equal(found, whole) else found
-    if found.dtype.kind not in "iub":
+    found = _whole(found)
+    if found.dtype.kind not in WHOLE:
         raise InputError(
             f"{where}: needs whole numbers from 0, got {found.dtype}; round them, or "
             "number their values first"

@@ -10,7 +10,6 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 ESCAPE = "\\"
-ESCAPED = {UNKNOWN: UNKNOWN, ESCAPE: ESCAPE, "n": "\n", "t": "\t"}
 MOST_SHOWN = 200  # letters of an alphabet
 
 
@@ -68,7 +67,7 @@ class Strings(Codec):
                 known = str(self.alphabet)
                 known = known if len(known) <= MOST_SHOWN else f"{known[:MOST_SHOWN]} ..."
                 raise InputError(
-                    f"clamp: '{symbol}' at position {place} is not in the alphabet {known}"
+                    f"clamp: {symbol!r} at position {place} is not in the alphabet {known}"
                 )
         if len(wanted) > self.size:
             raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
@@ -83,7 +82,8 @@ class Strings(Codec):
     def _wanted(self, pattern: str) -> list[str | None]:
         """The symbols of a pattern, None where one is unknown."""
         found: list[str | None] = []
-        for known, letters in itertools.groupby(_unescaped(pattern), lambda c: c is not None):
+        plain = _unescaped(pattern, set(self.alphabet.symbols))
+        for known, letters in itertools.groupby(plain, lambda c: c is not None):
             run = [c or "" for c in letters]
             found += self.alphabet.cut("".join(run)) if known else [None] * len(run)
         return found
@@ -103,15 +103,17 @@ class Strings(Codec):
         return cls(Alphabet(symbols, None if pad is None else str(pad)), int(words["length"]))
 
 
-def _unescaped(pattern: str) -> Iterator[str | None]:
+def _unescaped(pattern: str, symbols: set[str]) -> Iterator[str | None]:
     """The letters of a pattern, None where one is unknown."""
+    escapes = {UNKNOWN: UNKNOWN, ESCAPE: ESCAPE}
+    escapes |= {name: white for name, white in (("n", "\n"), ("t", "\t")) if white in symbols}
     letters = iter(pattern)
     for letter in letters:
         if letter == ESCAPE:
             escaped = next(letters, ESCAPE)
-            if escaped not in ESCAPED:
-                known = ", ".join(ESCAPE + each for each in ESCAPED)
-                raise InputError(f"clamp: '{ESCAPE}{escaped}' means nothing; there are {known}")
-            yield ESCAPED[escaped]
+            if escaped not in escapes:
+                itself = f"a backslash itself is {ESCAPE}{ESCAPE}"
+                raise InputError(f"clamp: '{ESCAPE}{escaped}' means nothing; {itself}")
+            yield escapes[escaped]
         else:
             yield None if letter == UNKNOWN else letter

@@ -253,7 +253,7 @@ def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Pla
     couples = min(most_couples(codec, device), max(min(once, FEWEST_COUPLES), once // SEEN))
     return replace(
         plan, iterations=iterations - second, second=second, couples=couples,
-        compiled=iterations >= COMPILE_FROM,
+        compiled=second >= COMPILE_FROM,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import torch
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.arrays import Arrays
 from discrete_meanflow.data.bins import binned
-from discrete_meanflow.data.cells import is_missing, type_of
+from discrete_meanflow.data.cells import as_text, is_missing, type_of
 from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
@@ -25,7 +25,7 @@ from discrete_meanflow.data.split import check_held_out, first_occurrences, pick
 from discrete_meanflow.data.strings import Strings
 from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.plan import choose, fitted, of_iterations, sensible_size
+from discrete_meanflow.onestep.plan import Plan, choose, fitted, of_iterations, sensible_size
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -61,17 +61,9 @@ def prepare(
         raise InputError(f"--seed: a whole number from 0 to 2^63 - 1, got {seed}")
     run.check_room(out)
     codec = dataset.codec
-    tokens = dataset.encoded()
-    if dataset.tokens is None:
-        repeats = isinstance(codec.bare, Columns | Arrays)
-        train, rest, note = cut(tokens, held_out, seed, repeats, codec.bare.length)
-    else:
-        train, rest = end_apart(tokens, held_out)
-        once = len(first_occurrences(tokens))
-        note = {"distinct": once, "duplicates kept": len(tokens) - once}
+    train, rest, note = _split(dataset, held_out, seed)
     card = {
         "kind": kind.name,
-        "records": len(tokens),
         **note,
         "training records": len(train),
         "held-out records": len(rest),
@@ -81,29 +73,50 @@ def prepare(
     }
     size = sensible_size(codec, device, train.numel()) if size is None else size
     plan = choose(codec, device, size, seed, batch, accumulate, processes)
-    data = TokenArray(train, codec.vocabulary)
     if iterations is not None:
         plan = of_iterations(plan, codec, device, iterations)
     else:
+        data = TokenArray(train, codec.vocabulary)
         minutes = 10.0 if minutes is None else minutes
         plan, taken = fitted(plan, codec, data, device, minutes, processes)
-        steps = f"{plan.iterations} and {plan.second} steps"
-        if taken > LATE * minutes:
-            card["time"] = f"about {taken:.1f} minutes: fewer than {steps} teach nothing"
-        elif min(plan.iterations, plan.second) < FEW_STEPS:
-            card["time"] = (
-                f"{minutes:g} minutes, enough for {steps}: these teach little, give it more"
-            )
+        card |= _time(plan, minutes, taken)
     plan.check_size(codec)
     run.create(out, run.Config(kind, codec, plan), card, train, rest)
     return card
+
+
+def _split(dataset: Dataset, held_out: int | None, seed: int) -> tuple[State, State, Json]:
+    """Training records, those held out, and how many there were of which sort."""
+    tokens, codec = dataset.encoded(), dataset.codec
+    note = {"records": len(tokens)}
+    if dataset.tokens is not None:
+        once = len(first_occurrences(tokens))
+        note |= {"distinct": once, "duplicates kept": len(tokens) - once}
+        return *end_apart(tokens, held_out), note
+    repeats = isinstance(codec.bare, Columns | Arrays)
+    train, rest, more = cut(tokens, held_out, seed, repeats, codec.bare.length)
+    return train, rest, note | more
+
+
+def _time(plan: Plan, minutes: float, taken: float) -> Json:
+    """What to tell of minutes that are few."""
+    steps = f"{plan.iterations} and {plan.second} steps"
+    if taken > LATE * minutes:
+        return {"time": f"about {taken:.1f} minutes: fewer than {steps} teach nothing"}
+    if min(plan.iterations, plan.second) < FEW_STEPS:
+        few = f"{minutes:g} minutes, enough for {steps}: these teach little, give it more"
+        return {"time": few}
+    return {}
 
 
 def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     """What to tell a user who may not have meant it so."""
     classed = isinstance(dataset.codec, Classed)
     records = dataset.records[0] if classed else dataset.records
-    found = {}
+    found = {} if dataset.source is None else {"array": dataset.source}
+    guessed = isinstance(kind, Table) and kind.header is None
+    if guessed and isinstance(dataset.codec, Columns) and not dataset.codec.heading:
+        found["header"] = "none; if the first row names the columns, --header yes"
     if dataset.tokens is None and (doubt := kind.doubt(itertools.islice(records, LOOKED_AT))):
         found["doubt"] = doubt
     if held_out < FEWEST_JUDGED:
@@ -202,10 +215,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
         return found
     if isinstance(codec, Columns):
         levels = {n: len(each) for n, each in zip(codec.names, codec.levels, strict=True)}
-        found = {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
-        if not codec.heading:
-            found["header"] = "none; if the first row names the columns, --header yes"
-        return found
+        return {"columns": levels} | ({} if codec.label is None else {"class": codec.label})
     if isinstance(codec, Pieces):
         found = {"symbols": codec.vocabulary, "tokens at most": codec.length}
         some = list(itertools.islice(iter(dataset.records), LOOKED_AT))
@@ -259,15 +269,22 @@ def dataset_of(
         return kind, kind.of(list(records))
     if strings is not None:
         raise InputError(f"data: a kind, '{strings.name}', is for a list of strings alone")
-    for number, each in enumerate(records, 1):
-        words = isinstance(records[0], str)  # then all are
-        if each is None or isinstance(each, Mapping) or isinstance(each, str) != words:
-            sort = "None" if each is None else f"of type {type(each).__name__}"
-            raise InputError(
-                f"data: record {number} is {sort}; records are all strings, rows (lists of cells) "
-                "or arrays of whole numbers; a table may be a frame"
-            )
+    if isinstance(records, list):
+        _check_alike(records)
     return Array(), _array(records)
+
+
+def _check_alike(records: list[Any]) -> None:
+    """Refuse a list of records of several sorts, or of none."""
+    words, rows = isinstance(records[0], str), _is_row(records[0])
+    for number, each in enumerate(records, 1):
+        odd = isinstance(each, str) != words or _is_row(each) != rows
+        if odd or each is None or isinstance(each, Mapping):
+            sort = "None" if each is None else f"{each!r:.40}"
+            raise InputError(
+                f"data: record {number} is {sort}; records are all strings, rows (lists of which "
+                "some cells are strings) or arrays of whole numbers; a table may be a frame"
+            )
 
 
 def _frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
@@ -300,17 +317,12 @@ def _is_row(record: Any) -> bool:
 
 
 def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
-    """As text; equal numbers of a column of floats, such as 1 and 1.0, alike."""
     for place, cell in enumerate(row, 1):
         if is_missing(cell):
             raise InputError(
                 f"data: row {number}, column {place}: a missing value; give it a level of its own"
             )
-    told = types or ("str",) * len(row)
-    return [
-        str(float(str(cell)) + 0.0) if sort == "float" else str(cell)  # no -0.0
-        for sort, cell in zip(told, row, strict=True)
-    ]
+    return [as_text(*each) for each in zip(row, types or ("str",) * len(row), strict=True)]
 
 
 def _table(

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,8 @@ class Log:
     def __init__(self, folder: Path, iteration: int) -> None:
         """Go on behind ``iteration``: lines of steps that were lost go, once others come."""
         self.path = folder / "metrics.jsonl"
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"cannot write to {folder}")
         try:
             lines = [line for line in self._lines() if line["iteration"] <= iteration]
             self.kept: str | None = "".join(json.dumps(line) + "\n" for line in lines)
