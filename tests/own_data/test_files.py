@@ -300,6 +300,23 @@ def test_names_behind_molecules_are_none(tmp_path):
         kinds.Smiles().read(tmp_path / "a.smi")
 
 
+def test_numbers_may_have_spaces_between(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{i % 3} {i % 5 - 1} {i % 2}.5\n" for i in range(60)))
+    assert kinds.detect(path).name == "table"
+    model = train_by_command(monkeypatch, capsys, path, tmp_path / "run")
+    assert [len(each) for each in model.config.codec.levels] == [3, 5, 2]
+    words = ("sample", tmp_path / "run", "-n", 3)
+    code, shown, err = in_process(monkeypatch, capsys, *words)
+    assert code == 0, err
+    assert all(len(line.split(" ")) == 3 for line in shown.splitlines())
+    assert in_process(monkeypatch, capsys, *words, "--out", tmp_path / "b.csv")[0] == 0
+    assert "," in (tmp_path / "b.csv").read_text()
+    for other in ("the cat sat\nthe dog ran\n", "1 2\n1 2 3\n", "1  2\n3  4\n", "New York\n"):
+        path.write_text(other * 5)
+        assert kinds.detect(path).name == "lines"
+
+
 def test_a_heading_has_no_missing_values(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",a,b\n" + "0,x,y\n1,x,z\n" * 3)

@@ -15,7 +15,7 @@ from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.bins import Bins
 from discrete_meanflow.data.cells import MADE_FROM, type_told_by
 from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.read import DELIMITERS
+from discrete_meanflow.data.read import DELIMITERS, SPACE
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -36,7 +36,7 @@ class Columns(Codec):
     frame: str | None = None  # whose frame the rows came from, and are handed back as
 
     def __post_init__(self) -> None:
-        if self.delimiter not in DELIMITERS:
+        if self.delimiter not in (*DELIMITERS, SPACE):
             raise InputError(f"table: '{self.delimiter}' is no delimiter")
         if self.label is not None and self.label not in self.names:
             columns = ", ".join(self.names)

@@ -270,7 +270,7 @@ class Table(Kind):
             return
         with _text(path) as out:
             suffixes = [] if path is None else path.suffixes
-            told = {".tsv": "\t", ".csv": codec.delimiter.replace("\t", ",")}
+            told = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
             delimiter = next((told[s] for s in suffixes if s in told), codec.delimiter)
             # A cell with half of a line's end in it must be quoted, which csv does not know.
             cells = {codec.names, *codec.levels} if codec.heading else set(codec.levels)

@@ -26,6 +26,7 @@ DAMAGED = (
 )  # fmt: skip
 # Between the cells of a table; commas last: numbers may have them inside.
 DELIMITERS = (";", "\t", ",")
+SPACE = " "  # between numbers alone
 WHOLE = "iub"  # kinds of numbers
 EMPTY = ("", "nan", "NaN", "NAN")
 
@@ -63,9 +64,12 @@ def beginning(path: Path, size: int = 100_000) -> str:
 
 
 def even_delimiters(lines: Sequence[str]) -> list[str]:
-    """Those that are in every line, and as often."""
-    counts = {delimiter: {line.count(delimiter) for line in lines} for delimiter in DELIMITERS}
-    return [d for d, found in counts.items() if len(found) == 1 and min(found) > 0]
+    """Those that are in every line, and as often; spaces, if nothing but numbers is between."""
+    counts = {d: {line.count(d) for line in lines} for d in (*DELIMITERS, SPACE)}
+    even = [d for d, found in counts.items() if len(found) == 1 and min(found) > 0]
+    if even != [SPACE]:
+        return [d for d in even if d != SPACE]
+    return even if all(_is_number(cell) for line in lines for cell in line.split(SPACE)) else []
 
 
 def delimiter_of(path: Path, content: str) -> str:
