@@ -317,6 +317,33 @@ def test_numbers_may_have_spaces_between(tmp_path, monkeypatch, capsys):
         assert kinds.detect(path).name == "lines"
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_columns_may_be_left_out(name, tmp_path, monkeypatch, capsys):
+    import pandas
+
+    rows = {"id": range(40), "a b": list("xyzw") * 10, "n": [1, 2] * 20, "z": [0.5, 1.5] * 20}
+    path = tmp_path / name
+    pandas.DataFrame(rows).to_csv(path, index=False) if name == "a.csv" else pandas.DataFrame(
+        rows
+    ).to_parquet(path)
+    model = train_by_command(monkeypatch, capsys, path, tmp_path / "run", "--without", "id", "a b")
+    assert (model.config.codec.names, model.config.codec.types) == (("n", "z"), ("int", "float"))
+    card = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert "--without id 'a b'" in card["command"]
+    with pytest.raises(InputError, match="no column 'q'; there are id, a b, n, z"):
+        kinds.Table(without=["q"]).read(path)
+    with pytest.raises(InputError, match="no column is left"):
+        kinds.Table(without=list(rows)).read(path)
+
+
+def test_what_is_left_out_may_have_gaps(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c\n" + ",x,1\n,y,2\n,x,\n")
+    with pytest.raises(InputError, match="line 4, column 3: a missing value, of 1;"):
+        kinds.Table(without=["a"]).read(tmp_path / "a.csv")
+    found = kinds.Table(missing="-", without=["a"]).read(tmp_path / "a.csv")
+    assert found.records == [["x", "1"], ["y", "2"], ["x", "-"]]
+
+
 def test_a_heading_has_no_missing_values(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",a,b\n" + "0,x,y\n1,x,z\n" * 3)
@@ -333,7 +360,7 @@ def test_a_heading_has_no_missing_values(tmp_path):
     [
         ([f"{i / 7:.3f}" for i in range(200)], "--bins"),
         (["?", *(f"{i / 7:.3f}" for i in range(200))], "--bins"),
-        ([f"id{i}" for i in range(200)], "leave it out"),
+        ([f"id{i}" for i in range(200)], "--without a"),
     ],
 )
 def test_columns_of_many_values_are_noted(levels, advice):

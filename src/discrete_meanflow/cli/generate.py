@@ -69,6 +69,8 @@ class Train:
     """Whether the first row of a table names its columns."""
     missing: Annotated[str | None, given("TEXT")] = None
     """What stands for the empty cells of a table, which are refused without it."""
+    without: Annotated[tuple[str, ...], given("COLUMN ...")] = ()
+    """Columns of a table to leave out, such as names of rows."""
     bins: Annotated[int | None, given("N")] = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
     label: Annotated[str | None, given("WHERE")] = None
@@ -135,7 +137,8 @@ class Train:
                     continue
                 if isinstance(value, Path) or (field.name == "label" and Path(value).is_file()):
                     value = Path(value).name
-                words += [f"--{option}", as_option(value)]
+                each = value if isinstance(value, tuple) else (value,)
+                words += [f"--{option}", *map(as_option, each)]
         return shlex.join(words)
 
     @contextmanager
@@ -169,10 +172,11 @@ class Train:
             kind = Tokenised(self.tokenizer)
         elif isinstance(kind, Table):
             header = {"auto": None, "yes": True, "no": False}[self.header]
-            kind = Table(self.bins, header, self.missing)
-        for option, fits in (
-            ("bins", Table), ("header", Table), ("missing", Table), ("length", Windows),
-        ):  # fmt: skip
+            kind = Table(self.bins, header, self.missing, self.without)
+        of_kinds: dict[str, type[Kind]] = {
+            "bins": Table, "header": Table, "missing": Table, "without": Table, "length": Windows,
+        }  # fmt: skip
+        for option, fits in of_kinds.items():
             asked = getattr(self, option) != getattr(Train, option)
             if asked and not isinstance(kind, fits):
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
@@ -368,7 +372,10 @@ def _notes(codec: "Columns", records: int) -> list[str]:
     if numbers:
         found.append(f"{', '.join(numbers)} of many values; numbers can be cut, as by --bins 20")
     if words:
-        found.append(f"{', '.join(words)} of many values, which can only be copied; leave it out?")
+        out = " ".join(map(shlex.quote, words))
+        found.append(
+            f"{', '.join(words)} of many values, which can only be copied: --without {out}"
+        )
     return found
 
 

@@ -243,18 +243,23 @@ class Table(Kind):
     codec = Columns
 
     def __init__(
-        self, bins: int | None = None, header: bool | None = None, missing: str | None = None
+        self,
+        bins: int | None = None,
+        header: bool | None = None,
+        missing: str | None = None,
+        without: Sequence[str] = (),
     ) -> None:
         """bins: values that a column of numbers is cut down to; header: whether the first row
-        names the columns, None to guess; missing: what is put into empty cells."""
-        self.bins, self.header, self.missing = bins, header, missing
+        names the columns, None to guess; missing: what is put into empty cells; without: columns
+        to leave out."""
+        self.bins, self.header, self.missing, self.without = bins, header, missing, without
 
     def read(self, path: Path) -> Dataset:
         packed = ".parquet" in path.suffixes
         if packed:
-            found = read.parquet(path, self.missing)
+            found = read.parquet(path, self.missing, self.without)
         else:
-            found = read.table(path, self.header, self.missing)
+            found = read.table(path, self.header, self.missing, self.without)
         rows, bins = (found.rows, ()) if self.bins is None else binned(found.rows, self.bins)
         codec = Columns.of(found.names, rows, found.types, bins)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))

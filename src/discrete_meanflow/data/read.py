@@ -6,7 +6,7 @@ import re
 import struct
 import tokenize
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,12 +90,32 @@ class Rows(NamedTuple):
     heading: bool = True  # whether the names stood there, too
     types: tuple[str, ...] = ()  # of the columns, where the file tells
 
+    def without(self, names: Sequence[str]) -> "Rows":
+        """Those columns left out."""
+        if not names:
+            return self
+        for name in names:
+            if name not in self.names:
+                there = ", ".join(self.names)
+                raise InputError(f"--without: no column '{name}'; there are {there}")
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        if not kept:
+            raise InputError("--without: no column is left")
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return self._replace(names=[self.names[i] for i in kept], rows=rows)
 
-def table(path: Path, header: bool | None = None, missing: str | None = None) -> Rows:
+
+def table(
+    path: Path,
+    header: bool | None = None,
+    missing: str | None = None,
+    without: Sequence[str] = (),
+) -> Rows:
     """A table of text. A first row of names, where ``header`` does not say, is told by cells that
     occur nowhere below, while others do there; without one, columns are called c1, c2, ...
 
-    Empty cells are refused, unless something is given that stands for what is ``missing``.
+    Empty cells are refused, unless something is given that stands for what is ``missing``, or they
+    are in columns that are left out.
     """
     content = text(path)
     delimiter = delimiter_of(path, content)
@@ -122,21 +142,29 @@ def table(path: Path, header: bool | None = None, missing: str | None = None) ->
         raise InputError(f"{path}, line {places[0]}: column {names.index('') + 1} has no name")
     if len(set(names)) != len(names):
         raise InputError(f"{path}, line {places[0]}: two columns have one name")
-    _fill(rows[heading:], lambda i: f"{path}, line {places[heading + i]}", missing)
-    return Rows(names, rows[heading:], delimiter, heading)
+    found = Rows(names, rows[heading:], delimiter, heading).without(without)
+    lines = [f"line {place}" for place in places[heading:]]
+    return found._replace(rows=_filled(found, path, lines, names, missing))
 
 
-def _fill(rows: list[list[Any]], where: Callable[[int], str], missing: str | None) -> None:
-    """Put what stands for missing values into their cells; refuse them if nothing does."""
+def _filled(
+    found: Rows, path: Path, places: Sequence[str], names: list[str], missing: str | None
+) -> list[list[Any]]:
+    """The rows, with what stands for missing values in their cells; refused if nothing does.
+
+    Rows are at ``places``, columns where their ``names`` are in the file.
+    """
     first, count = "", 0
-    for i, row in enumerate(rows):
+    for place, row in zip(places, found.rows, strict=True):
         for column, cell in enumerate(row):
             if _is_empty(cell):
-                first = first or f"{where(i)}, column {column + 1}: a missing value"
-                count, row[column] = count + 1, missing
+                at = names.index(found.names[column]) + 1
+                first = first or f"{path}, {place}, column {at}: a missing value"
+                count, row[column] = count + 1, missing or ""
     if first and not missing:
         level = "--missing '?' makes a level of it, or leave such rows out"
         raise InputError(f"{first}, of {count:,}; {level}")
+    return found.rows
 
 
 def _is_empty(cell: Any) -> bool:
@@ -171,7 +199,7 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def parquet(path: Path, missing: str | None = None) -> Rows:
+def parquet(path: Path, missing: str | None = None, without: Sequence[str] = ()) -> Rows:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
@@ -182,9 +210,10 @@ def parquet(path: Path, missing: str | None = None) -> Rows:
         rows = list(map(list, zip(*(column.to_pylist() for column in found.columns), strict=True)))
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    _fill(rows, lambda i: f"{path}, row {i + 1}", missing)
-    types = tuple(map(type_of, zip(*rows, strict=True)))
-    return Rows(names, [list(map(as_text, row, types)) for row in rows], types=types)
+    kept = Rows(names, rows).without(without)
+    cells = _filled(kept, path, [f"row {i}" for i in range(1, len(rows) + 1)], names, missing)
+    types = tuple(map(type_of, zip(*cells, strict=True)))
+    return Rows(kept.names, [list(map(as_text, row, types)) for row in cells], types=types)
 
 
 def array_named(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str | None]:
