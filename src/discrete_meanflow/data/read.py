@@ -139,27 +139,28 @@ def table(
     heading = _has_names(rows) if header is None else header
     names = rows[0] if heading else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
     if "" in names:
-        raise InputError(f"{path}, line {places[0]}: column {names.index('') + 1} has no name")
+        unnamed = f"column {names.index('') + 1} has no name"
+        raise InputError(f"{path}, line {places[0]}: {unnamed}; write one there, please")
     if len(set(names)) != len(names):
         raise InputError(f"{path}, line {places[0]}: two columns have one name")
     found = Rows(names, rows[heading:], delimiter, heading).without(without)
-    lines = [f"line {place}" for place in places[heading:]]
-    return found._replace(rows=_filled(found, path, lines, names, missing))
+    rows = _filled(found, f"{path}, line", places[heading:], names, missing)
+    return found._replace(rows=rows)
 
 
 def _filled(
-    found: Rows, path: Path, places: Sequence[str], names: list[str], missing: str | None
+    found: Rows, where: str, places: Sequence[int], names: list[str], missing: str | None
 ) -> list[list[Any]]:
     """The rows, with what stands for missing values in their cells; refused if nothing does.
 
-    Rows are at ``places``, columns where their ``names`` are in the file.
+    Rows are ``where`` their ``places`` tell, columns where their ``names`` are in the file.
     """
     first, count = "", 0
     for place, row in zip(places, found.rows, strict=True):
         for column, cell in enumerate(row):
             if _is_empty(cell):
                 at = names.index(found.names[column]) + 1
-                first = first or f"{path}, {place}, column {at}: a missing value"
+                first = first or f"{where} {place}, column {at}: a missing value"
                 count, row[column] = count + 1, missing or ""
     if first and not missing:
         level = "--missing '?' makes a level of it, or leave such rows out"
@@ -211,7 +212,7 @@ def parquet(path: Path, missing: str | None = None, without: Sequence[str] = ())
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     kept = Rows(names, rows).without(without)
-    cells = _filled(kept, path, [f"row {i}" for i in range(1, len(rows) + 1)], names, missing)
+    cells = _filled(kept, f"{path}, row", range(1, len(rows) + 1), names, missing)
     types = tuple(map(type_of, zip(*cells, strict=True)))
     return Rows(kept.names, [list(map(as_text, row, types)) for row in cells], types=types)
 
