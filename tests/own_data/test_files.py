@@ -251,13 +251,17 @@ def test_a_word_among_numbers_stays_when_they_are_binned(tmp_path):
     assert len(kinds.Table(5).read(tmp_path / "b.csv").codec.levels[1]) > 100  # codes, rather
 
 
+def write_frame(frame, path):
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_empty_cells_may_be_a_level(name, tmp_path, monkeypatch, capsys):
     import pandas
 
     frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", "", "Al"] * 10})
     path = tmp_path / name
-    frame.to_csv(path, index=False) if name == "a.csv" else frame.to_parquet(path)
+    write_frame(frame, path)
     with pytest.raises(InputError, match=r"a missing value.*--missing"):
         kinds.Table().read(path)
     with pytest.raises(InputError, match="of 30"):
@@ -323,9 +327,7 @@ def test_columns_may_be_left_out(name, tmp_path, monkeypatch, capsys):
 
     rows = {"id": range(40), "a b": list("xyzw") * 10, "n": [1, 2] * 20, "z": [0.5, 1.5] * 20}
     path = tmp_path / name
-    pandas.DataFrame(rows).to_csv(path, index=False) if name == "a.csv" else pandas.DataFrame(
-        rows
-    ).to_parquet(path)
+    write_frame(pandas.DataFrame(rows), path)
     model = train_by_command(monkeypatch, capsys, path, tmp_path / "run", "--without", "id", "a b")
     assert (model.config.codec.names, model.config.codec.types) == (("n", "z"), ("int", "float"))
     card = json.loads((tmp_path / "run" / "data.json").read_text())

@@ -3,6 +3,7 @@ from collections.abc import Collection, Sequence
 
 import numpy
 
+from discrete_meanflow.data.cells import as_number
 from discrete_meanflow.errors import InputError
 
 # The largest number of each, and what it is called; before them the smallest number of all, called
@@ -35,15 +36,9 @@ def _binned(column: Sequence[str], bins: int) -> tuple[Sequence[str], Bins]:
 
 def numbers_in(levels: Collection[str]) -> set[str]:
     """Those that are numbers, where all but a few words are; else none."""
-    numbers = {level for level in levels if _is_number(level)}
+    values = {level: as_number(level) for level in levels}
+    numbers = {level for level, x in values.items() if x is not None and math.isfinite(x)}
     return numbers if len(levels) - len(numbers) <= MOST_WORDS else set()
-
-
-def _is_number(level: str) -> bool:
-    try:
-        return math.isfinite(float(level))
-    except ValueError:
-        return False
 
 
 def _cut(column: Sequence[str], bins: int) -> tuple[dict[str, str], Bins]:

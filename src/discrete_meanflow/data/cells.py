@@ -23,6 +23,14 @@ MADE_FROM: dict[str, Callable[[str], Any]] = {
 }
 
 
+def as_number(cell: str) -> float | None:
+    """The number that a text is, if it is one."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
 def is_missing(cell: Any) -> bool:
     """None, or what is not itself: NaN, NaT; of pandas' NA not even that can be told."""
     try:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, small
 from discrete_meanflow.data.bins import Bins
-from discrete_meanflow.data.cells import MADE_FROM, type_told_by
+from discrete_meanflow.data.cells import MADE_FROM, as_number, type_told_by
 from discrete_meanflow.data.codec import Codec, Json
 from discrete_meanflow.data.read import DELIMITERS, SPACE
 from discrete_meanflow.errors import InputError
@@ -151,9 +151,8 @@ class Columns(Codec):
         tops = self.bins[place] if self.bins else ()
         if not tops and self.types[place] not in ("int", "float"):
             return level
-        try:
-            value = float(level)
-        except ValueError:
+        value = as_number(level)
+        if value is None:
             return level
         if tops and not math.isnan(value):
             told = len({name for _, name in tops[:2]}) == 1  # runs of before do not tell the least

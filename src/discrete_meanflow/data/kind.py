@@ -56,6 +56,11 @@ class Dataset:
     tokens: State | None = None
     source: str | None = None  # which of several in a file they are
 
+    @property
+    def bare(self) -> Any:
+        """The records without their classes."""
+        return self.records if self.codec.bare is self.codec else self.records[0]
+
     def encoded(self) -> State:
         return self.codec.encode(self.records) if self.tokens is None else self.tokens
 
@@ -86,8 +91,8 @@ class Kind(ABC):
         """Whether each record is what its kind must be, where there is more to it than symbols."""
         return None
 
-    def doubt(self, records: Iterator[Any]) -> str | None:
-        """What seems odd about the first records, for one who did not mean them so."""
+    def doubt(self, dataset: Dataset) -> str | None:
+        """What seems odd about records, for one who did not mean them so."""
         return None
 
 
@@ -145,8 +150,8 @@ class Smiles(Lines):
         chem, _ = rdkit()
         return [molecule(chem, smiles) is not None for smiles in records]
 
-    def doubt(self, records: Iterator[str]) -> str | None:
-        some = list(itertools.islice(records, READ))
+    def doubt(self, dataset: Dataset) -> str | None:
+        some = list(itertools.islice(dataset.bare, READ))
         valid = self.valid(some)
         if valid is None or 2 * sum(valid) > len(some):
             return None
@@ -223,10 +228,9 @@ class Fasta(Kind):
         """Letters, gaps and stops, and something of them."""
         return [bool(record) and set(record) <= FASTA for record in records]
 
-    def doubt(self, records: Iterator[str]) -> str | None:
-        letters: set[str] = set()
-        for record in records:
-            letters.update(record)
+    def doubt(self, dataset: Dataset) -> str | None:
+        assert isinstance(dataset.codec.bare, Strings)
+        letters = dataset.codec.bare.alphabet.symbols
         both = sorted(x for x in letters if x.islower() and x.upper() in letters)
         if not both:
             return None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy
 import torch
 
-from discrete_meanflow.data.cells import as_text, is_missing, type_of
+from discrete_meanflow.data.cells import as_number, as_text, is_missing, type_of
 from discrete_meanflow.data.content import text, unpacked
 from discrete_meanflow.data.lines import FastaFile, LineFile
 from discrete_meanflow.errors import InputError
@@ -69,7 +69,8 @@ def even_delimiters(lines: Sequence[str]) -> list[str]:
     even = [d for d, found in counts.items() if len(found) == 1 and min(found) > 0]
     if even != [SPACE]:
         return [d for d in even if d != SPACE]
-    return even if all(_is_number(cell) for line in lines for cell in line.split(SPACE)) else []
+    cells = (cell for line in lines for cell in line.split(SPACE))
+    return [] if any(as_number(cell) is None for cell in cells) else even
 
 
 def delimiter_of(path: Path, content: str) -> str:
@@ -144,14 +145,14 @@ def table(
     if len(set(names)) != len(names):
         raise InputError(f"{path}, line {places[0]}: two columns have one name")
     found = Rows(names, rows[heading:], delimiter, heading).without(without)
-    rows = _filled(found, f"{path}, line", places[heading:], names, missing)
-    return found._replace(rows=rows)
+    _fill(found, f"{path}, line", places[heading:], names, missing)
+    return found
 
 
-def _filled(
+def _fill(
     found: Rows, where: str, places: Sequence[int], names: list[str], missing: str | None
-) -> list[list[Any]]:
-    """The rows, with what stands for missing values in their cells; refused if nothing does.
+) -> None:
+    """Put what stands for missing values into their cells; refuse them if nothing does.
 
     Rows are ``where`` their ``places`` tell, columns where their ``names`` are in the file.
     """
@@ -165,7 +166,6 @@ def _filled(
     if first and not missing:
         level = "--missing '?' makes a level of it, or leave such rows out"
         raise InputError(f"{first}, of {count:,}; {level}")
-    return found.rows
 
 
 def _is_empty(cell: Any) -> bool:
@@ -176,18 +176,10 @@ def _has_names(rows: list[list[str]]) -> bool:
     """Whether a first row is unlike the others: each cell new in its column, none a number, and
     some column repeats itself below, without which every row is unlike the others."""
     first, below = rows[0], [list(column) for column in zip(*rows[1:], strict=True)]
-    if not below or len(set(first)) != len(first) or all(map(_is_number, first)):
+    if not below or len(set(first)) != len(first) or None not in map(as_number, first):
         return False
     repeats = any(len(set(column)) < len(column) for column in below)
     return repeats and all(cell not in column for cell, column in zip(first, below, strict=True))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def pyarrow() -> tuple[Any, Any]:
@@ -212,9 +204,9 @@ def parquet(path: Path, missing: str | None = None, without: Sequence[str] = ())
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     kept = Rows(names, rows).without(without)
-    cells = _filled(kept, f"{path}, row", range(1, len(rows) + 1), names, missing)
-    types = tuple(map(type_of, zip(*cells, strict=True)))
-    return Rows(kept.names, [list(map(as_text, row, types)) for row in cells], types=types)
+    _fill(kept, f"{path}, row", range(1, len(rows) + 1), names, missing)
+    types = tuple(map(type_of, zip(*kept.rows, strict=True)))
+    return kept._replace(rows=[list(map(as_text, row, types)) for row in kept.rows], types=types)
 
 
 def array_named(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str | None]:
@@ -230,9 +222,9 @@ def array_named(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str
                 names = ", ".join(found.files)
                 if name is not None and name not in found.files:
                     raise InputError(f"{path}: no array '{name}'; there are {names}")
-                name = name or _first_of_records(found)
-                source = f"{name}, of {names}" if len(found.files) > 1 else None
-                found = found[name]
+                several = len(found.files) > 1
+                name, found = _first_of_records(found) if name is None else (name, found[name])
+                source = f"{name}, of {names}" if several else None
         except InputError:
             raise
         except DAMAGED as error:
@@ -246,16 +238,17 @@ def array_named(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str
     return found, source
 
 
-def _first_of_records(arrays: Mapping[str, numpy.ndarray]) -> str:
-    """The name of the first that has several axes and whole numbers, or at least axes."""
+def _first_of_records(arrays: Mapping[str, numpy.ndarray]) -> tuple[str, numpy.ndarray]:
+    """The first that has several axes and whole numbers, or at least axes; with its name."""
     first = None
     for name in arrays:
         each = arrays[name]  # read one by one
         if each.ndim > 1:
-            if _whole(each).dtype.kind in WHOLE:
-                return name
-            first = first or name
-    return first or next(iter(arrays))
+            each = _whole(each)
+            if each.dtype.kind in WHOLE:
+                return name, each
+            first = first or (name, each)
+    return first or next(iter(arrays.items()))
 
 
 def array(path: Path) -> tuple[numpy.ndarray, str | None]:

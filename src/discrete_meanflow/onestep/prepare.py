@@ -111,13 +111,11 @@ def _time(plan: Plan, minutes: float, taken: float) -> Json:
 
 def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     """What to tell a user who may not have meant it so."""
-    classed = isinstance(dataset.codec, Classed)
-    records = dataset.records[0] if classed else dataset.records
     found = {} if dataset.source is None else {"array": dataset.source}
     guessed = isinstance(kind, Table) and kind.header is None
     if guessed and isinstance(dataset.codec, Columns) and not dataset.codec.heading:
         found["header"] = "none; if the first row names the columns, --header yes"
-    if dataset.tokens is None and (doubt := kind.doubt(itertools.islice(records, LOOKED_AT))):
+    if doubt := kind.doubt(dataset):
         found["doubt"] = doubt
     if held_out < FEWEST_JUDGED:
         few = f"{held_out} held-out records are too few to judge by: --held-out N"
@@ -136,8 +134,7 @@ def check_one_length(dataset: Dataset) -> None:
     codec = dataset.codec.bare
     if not isinstance(codec, Strings | Pieces) or codec.pad is None or dataset.tokens is not None:
         return
-    strings = dataset.records[0] if isinstance(dataset.codec, Classed) else dataset.records
-    lengths = map(codec.count, strings)
+    lengths = map(codec.count, dataset.bare)
     first = next(lengths)
     number, length = next(((i, n) for i, n in enumerate(lengths, 2) if n != first), (0, 0))
     if not number and isinstance(codec, Pieces):
