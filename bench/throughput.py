@@ -12,7 +12,8 @@ the same run. A block of training takes longer than its steps would alone: its
 paths are drawn, on a GPU beside the steps before, and losses are read back. A GPU is idle where
 none of its streams works, between the first and the last that it does in some blocks: between the
 kernels of a step, a microsecond or two each time, and where it waits for data. That is told by
-the profiler, which makes gaps longer, never shorter.
+the profiler, which makes gaps longer; so a second number holds the busy time of the profile against
+the time that as many blocks take without it.
 """
 
 import argparse
@@ -64,16 +65,20 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
     return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
 
 
-def idle(work: Callable[[], object]) -> tuple[float, float]:
-    """Shares of the time in which a GPU does nothing, from its first to its last in a call: of all
-    gaps, and of the long ones."""
+def idle(work: Callable[[], object], whole: float) -> dict[str, float]:
+    """Shares of the time in which a GPU does nothing, from its first to its last in a call, and of
+    the seconds that such a call takes without the profiler."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
     spans = [e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA]
-    whole = max(s.end for s in spans) - min(s.start for s in spans)
+    profiled = max(s.end for s in spans) - min(s.start for s in spans)  # microseconds
     found = gaps((s.start, s.end) for s in spans)
-    return sum(found) / whole, sum(gap for gap in found if gap > LONG_GAP) / whole
+    return {
+        "": sum(found) / profiled,
+        f", in gaps of over {LONG_GAP} us": sum(gap for gap in found if gap > LONG_GAP) / profiled,
+        ", by the clock": 1 - (profiled - sum(found)) / 1e6 / whole,
+    }
 
 
 def gaps(spans: Iterable[tuple[float, float]]) -> list[float]:
@@ -101,16 +106,17 @@ def steps_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[st
 def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
     """Of training as it is done, a block at a time: what it takes beyond its steps."""
     blocks, device = trainer.blocks(), trainer.device.type
+
+    def some() -> None:
+        list(itertools.islice(blocks, BLOCKS))
+
     next(blocks)
-    whole = seconds(lambda: next(blocks), 3, device) / BLOCK
-    found = {
-        f"{name}: share of a block that is beyond its steps": 1
-        - trainer.recipe.batch * D / pace / whole
-    }
+    whole = seconds(some, 2, device)
+    alone = BLOCKS * BLOCK * trainer.recipe.batch * D / pace
+    found = {f"{name}: share of a block that is beyond its steps": 1 - alone / whole}
     if device == "cuda":
         key = f"{name}: share of a block in which the GPU is idle"
-        found[key], waits = idle(lambda: list(itertools.islice(blocks, BLOCKS)))
-        found[f"{key}, in gaps of over {LONG_GAP} us"] = waits
+        found |= {key + how: share for how, share in idle(some, whole).items()}
     return found
 
 

@@ -85,8 +85,6 @@ def speed_table(bench: Path) -> str:
         ]
     if (bench / "throughput-cuda.json").exists():
         lines += _share_of_the_peak(read("throughput-cuda"))
-    if (bench / "throughput-90M-cuda.json").exists():  # of another machine, the training step alone
-        lines += _share_of_the_peak(read("throughput-90M-cuda"))[:1]
     if (bench / "attention-cuda.json").exists():
         lines.append(_gain_of_tiles(read("attention-cuda")))
     for path in sorted(bench.glob("estimators-*.json")):
@@ -125,7 +123,11 @@ def _share_of_the_peak(run: Json) -> list[str]:
     for size in sizes:
         beyond = run[f"{size}: share of a block that is beyond its steps"]
         still = f"{size}: share of a block in which the GPU is idle"
-        waits = {still: "idle", f"{still}, in gaps of over 10 us": "in long gaps"}
+        waits = {
+            f"{still}, by the clock": "idle",
+            still: "in a profile",
+            f"{still}, in gaps of over 10 us": "in long gaps",
+        }
         idle.append(f"{size}: {beyond:.1%}{_in_brackets(run, waits)}")
         adam, muon, clamped = (
             f"{size}, {by}: share of the peak" for by in ("AdamW", "Muon", "Muon, clamps")
@@ -146,15 +148,15 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
         "| share of a block of training that is beyond its steps; in brackets, in which the GPU is "
-        "idle (wanted: below 3 %) "
+        "idle (wanted: below 3 %), by the clock, and in a profile, which widens gaps, in all and "
+        "in those that are long enough to be waits for data "
         f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
     ]
 
 
 def _in_brackets(run: Json, names: dict[str, str]) -> str:
-    """Shares that were measured, each with its name."""
-    found = [f"{run[key]:.1%} {name}" for key, name in names.items() if key in run]
-    return f" ({', '.join(found)})" if found else ""
+    """Shares, each with its name."""
+    return f" ({', '.join(f'{run[key]:.1%} {name}' for key, name in names.items())})"
 
 
 def _gain_of_tiles(run: Json) -> str:

@@ -50,22 +50,25 @@ class Muon(torch.optim.AdamW):
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)
         torch._foreach_mul_(self.matrices, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(self.matrices, self._steps(ahead, group["lr"]))
+        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for p, gradient in zip(self.matrices, ahead, strict=True):
+            squares = cut(p)
+            alike[squares.shape[3:]].append((squares, cut(gradient)))
+        for shape, pairs in alike.items():
+            rate = group["lr"] * (self.ratio * LIKE_ADAM * max(shape) ** 0.5)
+            _move([squares for squares, _ in pairs], [found for _, found in pairs], rate)
 
-    def _steps(self, gradients: Sequence[Tensor], rate: Tensor) -> list[Tensor]:
-        """``ratio lr 0.2 sqrt(n) orthogonal`` of each, those of one shape together."""
-        alike: dict[torch.Size, list[int]] = defaultdict(list)
-        # Half precision is slow on a CPU; on a GPU what is moved about is half as much.
-        squares = [cut(g.bfloat16() if g.is_cuda else g) for g in gradients]
-        for i, found in enumerate(squares):
-            alike[found.shape[1:]].append(i)
-        steps: dict[int, Tensor] = {}
-        for shape, places in alike.items():
-            moved = orthogonal(torch.cat([squares[i] for i in places])).float()
-            moved = moved * (rate * self.ratio * LIKE_ADAM * max(shape) ** 0.5)
-            parts = moved.split([len(squares[i]) for i in places])
-            steps |= {i: joined(s, gradients[i]) for i, s in zip(places, parts, strict=True)}
-        return [steps[i] for i in range(len(gradients))]
+
+def _move(matrices: Sequence[Tensor], gradients: Sequence[Tensor], rate: Tensor) -> None:
+    """``W <- W - rate orthogonal(B)``, of one shape and in one stack: ``(seeds, k, l, n, n)``."""
+    counts = [g.shape[:3].numel() for g in gradients]
+    # Half precision is slow on a CPU; on a GPU what is moved about is half as much.
+    dtype = torch.bfloat16 if gradients[0].is_cuda else gradients[0].dtype
+    stack = gradients[0].new_empty(sum(counts), *gradients[0].shape[3:], dtype=dtype)
+    for place, gradient in zip(stack.split(counts), gradients, strict=True):
+        place.view(gradient.shape).copy_(gradient)
+    for step, matrix in zip(orthogonal(stack).split(counts), matrices, strict=True):
+        matrix.addcmul_(step.reshape(matrix.shape), rate, value=-1)
 
 
 def inner_matrices(module: nn.Module) -> set[str]:
@@ -80,22 +83,13 @@ def inner_matrices(module: nn.Module) -> set[str]:
 
 
 def cut(matrices: Tensor) -> Tensor:
-    """``(seeds, rows, columns)`` into squares ``(k, n, n)``; whole where that does not come out."""
+    """``(seeds, rows, columns)`` as squares ``(seeds, k, l, n, n)`` of it, which share its memory;
+    as one block where that does not come out."""
     rows, columns = matrices.shape[1:]
     n = min(rows, columns)
     if max(rows, columns) % n:
-        return matrices
-    return matrices.unflatten(2, (-1, n)).unflatten(1, (-1, n)).transpose(2, 3).flatten(0, 2)
-
-
-def joined(squares: Tensor, like: Tensor) -> Tensor:
-    """What ``cut`` took apart, in the shape that it had."""
-    if squares.shape[1:] == like.shape[1:]:
-        return squares
-    seeds, rows, columns = like.shape
-    n = squares.shape[-1]
-    blocks = squares.reshape(seeds, rows // n, columns // n, n, n)
-    return blocks.transpose(2, 3).reshape(like.shape)
+        return matrices[:, None, None]
+    return matrices.unflatten(2, (-1, n)).unflatten(1, (-1, n)).transpose(2, 3)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
@@ -103,8 +97,9 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     a, b, c = QUINTIC
-    for _ in range(ROUNDS):  # x <- a x + (b G + c G^2) x, the sums within the products
+    for _ in range(ROUNDS):  # x <- (a I + b G + c G^2) x
         gram = x @ x.mT
         gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        x = torch.baddbmm(x, gram, x, beta=a)
+        gram.diagonal(dim1=-2, dim2=-1).add_(a)
+        x = gram @ x
     return x.mT if matrices.shape[-2] > matrices.shape[-1] else x
