@@ -219,17 +219,19 @@ class OneStepModel:
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(int(seed))
         lot = lot_size(codec.length, codec.vocabulary, self.kernel.network)
+        half = self.config.plan.bf16 and device.type == "cuda"  # slow on a CPU
 
         def generate() -> Iterator[State]:
             for done in range(0, n, lot):
                 some = min(lot, n - done)
-                free = process.source((some, codec.length), g)
-                if not bool(held.any()):
-                    yield sampler.sample(free, g).cpu()
-                    continue
-                known, clamped = (each.to(device).expand(some, -1) for each in (tokens, held))
-                x = process.hold(free, known, clamped)
-                yield sampler.sample(x, g, clamped, free if guidance != 1 else None).cpu()
+                free = x = process.source((some, codec.length), g)
+                clamped = None
+                if bool(held.any()):
+                    known, clamped = (each.to(device).expand(some, -1) for each in (tokens, held))
+                    x = process.hold(free, known, clamped)
+                with torch.autocast(device.type, torch.bfloat16, enabled=half):
+                    found = sampler.sample(x, g, clamped, free if guidance != 1 else None)
+                yield found.cpu()
 
         return generate()
 
