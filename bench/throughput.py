@@ -8,12 +8,14 @@ reads the times, 6 for each parameter, sequence and time that it is at, mostly o
 third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon, and
 then with clamps, too, with which a sequence is at two times: what ``dmf train`` does. The peak is
 that of the data sheet for bfloat16 without sparsity; on a CPU, a large matrix product measured in
-the same run. A block of training takes longer than its steps would alone: its
-paths are drawn, on a GPU beside the steps before, and losses are read back. A GPU is idle where
-none of its streams works, between the first and the last that it does in some blocks: between the
-kernels of a step, a microsecond or two each time, and where it waits for data. That is told by
-the profiler, which makes gaps longer; so a second number holds the busy time of the profile against
-the time that as many blocks take without it.
+the same run. A block of training takes longer than its steps would alone: its paths are drawn, on a
+GPU beside the steps before, and losses are read back.
+
+A GPU is idle where none of its streams works. It is for at most as long as in a profile, between
+the first and the last that it does in some blocks, as the profiler makes gaps longer; and about for
+as long as such blocks take without the profiler, less the busy time in it, or somewhat longer, as
+the profiler may make kernels longer, too. Most gaps are between the kernels of a step; where the
+GPU waits for the host, they are long.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
 BLOCK, BLOCKS = 20, 3
-LONG_GAP = 10  # microseconds: longer than any between the kernels of a captured step
+LONG_GAP = 10  # microseconds: longer, as a rule, than between the kernels of a captured step
 
 
 def peak(device: str) -> float:
@@ -65,19 +67,21 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
     return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
 
 
-def idle(work: Callable[[], object], whole: float) -> dict[str, float]:
-    """Shares of the time in which a GPU does nothing, from its first to its last in a call, and of
-    the seconds that such a call takes without the profiler."""
+def idle(name: str, work: Callable[[], object], whole: float) -> dict[str, float]:
+    """Shares of the time in which a GPU does nothing: of a profile, in all gaps and in long ones;
+    and of ``whole``, the seconds that such work takes without the profiler."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
     spans = [e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA]
     profiled = max(s.end for s in spans) - min(s.start for s in spans)  # microseconds
     found = gaps((s.start, s.end) for s in spans)
+    busy, waits = profiled - sum(found), sum(gap for gap in found if gap > LONG_GAP)
+    key = f"{name}: share of a block in which the GPU is idle"
     return {
-        "": sum(found) / profiled,
-        f", in gaps of over {LONG_GAP} us": sum(gap for gap in found if gap > LONG_GAP) / profiled,
-        ", by the clock": 1 - (profiled - sum(found)) / 1e6 / whole,
+        key: sum(found) / profiled,
+        f"{key}, in gaps of over {LONG_GAP} us": waits / profiled,
+        f"{key}, by the clock": 1 - busy / 1e6 / whole,
     }
 
 
@@ -110,14 +114,10 @@ def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
     def some() -> None:
         list(itertools.islice(blocks, BLOCKS))
 
-    next(blocks)
-    whole = seconds(some, 2, device)
+    whole = seconds(some, 3, device)
     alone = BLOCKS * BLOCK * trainer.recipe.batch * D / pace
     found = {f"{name}: share of a block that is beyond its steps": 1 - alone / whole}
-    if device == "cuda":
-        key = f"{name}: share of a block in which the GPU is idle"
-        found |= {key + how: share for how, share in idle(some, whole).items()}
-    return found
+    return found | (idle(name, some, whole) if device == "cuda" else {})
 
 
 def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:

@@ -217,3 +217,23 @@ def test_what_cannot_be_printed_is_told(trained):
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     assert "cannot print" in done.stderr
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_half_precision_is_for_gpus_and_what_was_trained_in_it(device, trained):
+    plan = OneStepModel.load(trained / "lines", "cpu").config.plan
+    assert not plan.sampled_in_half(torch.device(device))
+    half = replace(plan, bf16=True)
+    assert half.sampled_in_half(torch.device(device)) == (device == "cuda")
+
+
+def test_half_precision_changes_little(trained, monkeypatch):
+    model, seen = OneStepModel.load(trained / "lines", "cpu"), []
+    model.kernel.network.register_forward_hook(
+        lambda *_: seen.append(torch.is_autocast_enabled("cpu"))
+    )
+    whole = torch.cat(list(model.tokens(500, seed=0)))
+    monkeypatch.setattr(plans.Plan, "sampled_in_half", lambda plan, device: True)
+    half = torch.cat(list(model.tokens(500, seed=0)))
+    assert seen == [False, True]
+    assert (whole == half).float().mean() > 0.9

@@ -219,7 +219,7 @@ class OneStepModel:
         g = torch.Generator(device)
         _ = g.seed() if seed is None else g.manual_seed(int(seed))
         lot = lot_size(codec.length, codec.vocabulary, self.kernel.network)
-        half = self.config.plan.bf16 and device.type == "cuda"  # slow on a CPU
+        half = self.config.plan.sampled_in_half(device)
 
         def generate() -> Iterator[State]:
             for done in range(0, n, lot):

@@ -107,6 +107,10 @@ class Plan:
         """About how many, without the ends."""
         return float((12 if self.heads else 4) * self.width**2 * self.layers)
 
+    def sampled_in_half(self, device: torch.device) -> bool:
+        """In the precision that it is trained in, but on a CPU, where half of it is slow."""
+        return self.bf16 and device.type == "cuda"
+
     @property
     def first(self) -> Recipe:
         return self._recipe(self.iterations, self.batch)

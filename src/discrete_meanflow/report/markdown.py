@@ -124,9 +124,9 @@ def _share_of_the_peak(run: Json) -> list[str]:
         beyond = run[f"{size}: share of a block that is beyond its steps"]
         still = f"{size}: share of a block in which the GPU is idle"
         waits = {
-            f"{still}, by the clock": "idle",
+            f"{still}, by the clock": "idle by the clock",
             still: "in a profile",
-            f"{still}, in gaps of over 10 us": "in long gaps",
+            f"{still}, in gaps of over 10 us": "in its gaps of over 10 us",
         }
         idle.append(f"{size}: {beyond:.1%}{_in_brackets(run, waits)}")
         adam, muon, clamped = (
@@ -148,8 +148,7 @@ def _share_of_the_peak(run: Json) -> list[str]:
         f"| the same of one-step samples, {4 * run['batch']:,} at once | {run['device']} "
         f"| {'; '.join(samples)} | `{run['command']}` |",
         "| share of a block of training that is beyond its steps; in brackets, in which the GPU is "
-        "idle (wanted: below 3 %), by the clock, and in a profile, which widens gaps, in all and "
-        "in those that are long enough to be waits for data "
+        "idle (wanted: below 3 %), which is between the two "
         f"| {run['device']} | {'; '.join(idle)} | `{run['command']}` |",
     ]
 

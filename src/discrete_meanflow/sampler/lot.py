@@ -8,7 +8,7 @@ HEADS = 16  # of attention, or so
 
 
 def lot_size(length: int, states: int, network: nn.Module) -> int:
-    """How many sequences to carry at once: attention holds ``heads D^2`` numbers for each.
+    """How many sequences to carry at once: attention may hold ``heads D^2`` numbers for each.
 
     All networks but the MLP over a flattened state are taken to attend.
     """

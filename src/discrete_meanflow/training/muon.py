@@ -23,12 +23,19 @@ class Muon(torch.optim.AdamW):
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], matrices: Iterable[Tensor], ratio: float, **adam: Any
+        self,
+        parameters: Iterable[Tensor],
+        matrices: Iterable[Tensor],
+        ratio: float,
+        lr: Tensor,
+        **adam: Any,
     ) -> None:
         """matrices: those among the parameters, each ``(seeds, rows, columns)``; ratio: of their
-        learning rate to that of the rest."""
-        super().__init__(parameters, **adam)
+        learning rate to that of the rest, which is lr, a tensor on their device."""
+        super().__init__(parameters, lr=lr, **adam)
         self.matrices, self.ratio = list(matrices), ratio
+        # On a GPU what is moved about is half as much; on a CPU half precision is slow.
+        self.halved = any(p.is_cuda for p in self.matrices)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -37,7 +44,8 @@ class Muon(torch.optim.AdamW):
         super().step()
 
     def _move_matrices(self) -> None:
-        """All at once: a GPU is slow to begin, and there are many small ones."""
+        """Those that are cut into one shape go through their products together: a GPU is slow to
+        begin, and there are many small ones."""
         group = self.param_groups[0]
         gradients = []
         for p in self.matrices:
@@ -56,19 +64,18 @@ class Muon(torch.optim.AdamW):
             alike[squares.shape[3:]].append((squares, cut(gradient)))
         for shape, pairs in alike.items():
             rate = group["lr"] * (self.ratio * LIKE_ADAM * max(shape) ** 0.5)
-            _move([squares for squares, _ in pairs], [found for _, found in pairs], rate)
+            self._move(pairs, rate)
 
-
-def _move(matrices: Sequence[Tensor], gradients: Sequence[Tensor], rate: Tensor) -> None:
-    """``W <- W - rate orthogonal(B)``, of one shape and in one stack: ``(seeds, k, l, n, n)``."""
-    counts = [g.shape[:3].numel() for g in gradients]
-    # Half precision is slow on a CPU; on a GPU what is moved about is half as much.
-    dtype = torch.bfloat16 if gradients[0].is_cuda else gradients[0].dtype
-    stack = gradients[0].new_empty(sum(counts), *gradients[0].shape[3:], dtype=dtype)
-    for place, gradient in zip(stack.split(counts), gradients, strict=True):
-        place.view(gradient.shape).copy_(gradient)
-    for step, matrix in zip(orthogonal(stack).split(counts), matrices, strict=True):
-        matrix.addcmul_(step.reshape(matrix.shape), rate, value=-1)
+    def _move(self, pairs: Sequence[tuple[Tensor, Tensor]], rate: Tensor) -> None:
+        """``W <- W - rate orthogonal(B)`` of all ``(W, B)``, each ``(seeds, k, l, *shape)``."""
+        first = pairs[0][1]
+        counts = [found.shape[:3].numel() for _, found in pairs]
+        dtype = torch.bfloat16 if self.halved else first.dtype
+        stack = first.new_empty(sum(counts), *first.shape[3:], dtype=dtype)
+        for place, (_, found) in zip(stack.split(counts), pairs, strict=True):
+            place.view(found.shape).copy_(found)
+        for step, (matrix, _) in zip(orthogonal(stack).split(counts), pairs, strict=True):
+            matrix.addcmul_(step.reshape(matrix.shape), rate, value=-1)
 
 
 def inner_matrices(module: nn.Module) -> set[str]:
@@ -97,7 +104,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     a, b, c = QUINTIC
-    for _ in range(ROUNDS):  # x <- (a I + b G + c G^2) x
+    for _ in range(ROUNDS):
+        # x <- (a I + b G + c G^2) x: to add a x to a product would copy x first.
         gram = x @ x.mT
         gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         gram.diagonal(dim1=-2, dim2=-1).add_(a)

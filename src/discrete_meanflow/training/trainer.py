@@ -32,7 +32,6 @@ from discrete_meanflow.training.trace import (
 # Positions per seed from which a step fills a CPU by itself: stacked seeds would only share
 # its cores unevenly.
 LARGE_STEP = 2048
-FILLS_A_GPU = 2**19  # numbers from which one launch each is quicker than three for many together
 EXCLUSIVE = threading.Lock()  # trainers in threads trace and capture one at a time
 Stacked = dict[str, Tensor]
 Gradient = Callable[[Stacked, Stacked, PathSample], tuple[Tensor, Stacked]]
@@ -276,17 +275,15 @@ class Trainer:
 
     def _follow(self, pace: Tensor) -> None:
         """``average <- average + pace (parameters - average)``."""
-        small = []
-        for name, average in self.average.items():
-            if average.is_cuda and average.numel() < FILLS_A_GPU:
-                small.append(name)
-            else:
-                average.lerp_(self.parameters[name], pace)
-        if small:  # all in a few launches
-            averages = [self.average[name] for name in small]
-            ways = torch._foreach_sub([self.parameters[name] for name in small], averages)
+        averages = list(self.average.values())
+        parameters = [self.parameters[name] for name in self.average]
+        if averages and self.device.type == "cuda":  # all in a few launches
+            ways = torch._foreach_sub(parameters, averages)
             torch._foreach_mul_(ways, pace)
             torch._foreach_add_(averages, ways)
+            return
+        for average, p in zip(averages, parameters, strict=True):
+            average.lerp_(p, pace)
 
     def _check(self, losses: Tensor) -> None:
         bad = (~losses.isfinite()).nonzero()
