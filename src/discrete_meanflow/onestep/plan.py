@@ -219,17 +219,8 @@ def choose(
             network = AdaptiveTransformer.sized(codec.vocabulary, codec.length, size)
         sizes = (network.width, len(network.layers), network.heads)
     rate = 1e-3 if size < 5e6 else 6e-4
-    record = 4 * flat  # bytes of a soft state
     if batch is None:
-        share = 2 * processes * max(1, accumulate)  # what a batch must be a multiple of
-        most = 512 if gpu else 256 if flat <= FLAT else CPU_BATCH
-        fit = min(most, STATE_BYTES // record)
-        batch = max(1, fit // share) * share
-        if fit < 1:
-            raise InputError(
-                f"{codec.length:,} positions of {codec.vocabulary:,} symbols are too many: one "
-                f"record takes {record / 2**20:,.0f} MiB; shorter records or fewer symbols, please"
-            )
+        batch = _batch(codec, gpu, share=2 * processes * max(1, accumulate))
     if not 1 <= batch <= LARGEST["batch"]:
         raise InputError(f"--batch: from 1 to {LARGEST['batch']:,} records, got {batch}")
     if accumulate < 1 or batch % accumulate:
@@ -245,6 +236,19 @@ def choose(
     block = min(100, STATE_BYTES // plan.step_bytes(codec))
     work = 6 * plan.parameters * 2 * batch * (codec.length if plan.heads else 1)
     return replace(plan, block=max(1, block if gpu else min(block, int(CPU_BLOCK / work))))
+
+
+def _batch(codec: Codec, gpu: bool, share: int) -> int:
+    """Records of a step, a multiple of ``share``: as many as are sensible, and as fit."""
+    flat = codec.vocabulary * codec.length
+    record = 4 * flat  # bytes of a soft state
+    fit = min(512 if gpu else 256 if flat <= FLAT else CPU_BATCH, STATE_BYTES // record)
+    if fit < 1:
+        raise InputError(
+            f"{codec.length:,} positions of {codec.vocabulary:,} symbols are too many: one "
+            f"record takes {record / 2**20:,.0f} MiB; shorter records or fewer symbols, please"
+        )
+    return max(1, fit // share) * share
 
 
 def of_iterations(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
@@ -276,30 +280,17 @@ def fitted(
     """
     check_minutes(minutes)
     started = time.monotonic()
-    compiled = minutes >= WORTH_COMPILING
-    # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.
     gpu = torch.device(device).type == "cuda"
     with torch.device("meta"):  # only to see what it is
         most = lot_size(codec.length, codec.vocabulary, plan.network(codec))
+    # Lots are of one size on a GPU, the trial's too: the code that carries one carries all.
     lot = most if gpu else TRIED
     trial = replace(
-        plan, iterations=1000, second=1000, couples=lot, compiled=compiled,
+        plan, iterations=1000, second=1000, couples=lot, compiled=minutes >= WORTH_COMPILING,
         batch=plan.batch // processes,
     )  # fmt: skip
-    first = trial.problem(codec, data)
-    trainer = Trainer(first, replace(trial.first, block=_trial_block(plan, gpu)), [0], device)
-    step = _pace(trainer, plan.block)
-    kernel = trainer.kernels()[0]
-    assert isinstance(first.process, Soft)
-    by_code = trial.coupling.worth_compiling(1, torch.device(device))
-    size = min(lot, most)
-    lots = trial.coupling.lots(first.process, kernel, 0, size, by_code)
-    next(lots)  # prepares the code
-    # A GPU is waited for; processes make couples in turn.
-    couple = _quickest(lambda: next(lots)[1].cpu()) / size / processes
-    problem = trial.coupling.problem(first, kernel, 0)
-    recipe = replace(trial.coupling.recipe, block=_trial_block(plan, gpu))
-    second_step = _pace(Trainer(problem, recipe, [0], device), plan.block)
+    step, couple, second_step = _paces(trial, codec, data, device, min(lot, most))
+    couple /= processes  # they make couples in turn
     # Of another length, the last block would be captured anew, where steps are captured.
     part = plan.block if gpu and processes == plan.accumulate == 1 else 1
     spent = time.monotonic() - started
@@ -315,6 +306,25 @@ def fitted(
     )
     taken = found.iterations * step + found.couples * couple + found.second * second_step
     return found, (spent + taken) / 60
+
+
+def _paces(
+    trial: Plan, codec: Codec, data: Sequences, device: str, lot: int
+) -> tuple[float, float, float]:
+    """Seconds that a step of the first stage takes, a couple, and a step of the second."""
+    first, where = trial.problem(codec, data), torch.device(device)
+    block = _trial_block(trial, where.type == "cuda")
+    trainer = Trainer(first, replace(trial.first, block=block), [0], device)
+    step = _pace(trainer, trial.block)
+    kernel = trainer.kernels()[0]
+    assert isinstance(first.process, Soft)
+    by_code = trial.coupling.worth_compiling(1, where)
+    lots = trial.coupling.lots(first.process, kernel, 0, lot, by_code)
+    next(lots)  # prepares the code
+    couple = _quickest(lambda: next(lots)[1].cpu()) / lot  # a GPU is waited for
+    problem = trial.coupling.problem(first, kernel, 0)
+    recipe = replace(trial.coupling.recipe, block=block)
+    return step, couple, _pace(Trainer(problem, recipe, [0], device), trial.block)
 
 
 def _whole(steps: float, part: int) -> int:

@@ -1,6 +1,7 @@
 """Markdown made from committed results, so that no number in the docs is typed by hand."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,60 +59,68 @@ def _of_the_paper(run: Json) -> bool:
 
 
 def speed_table(bench: Path) -> str:
-    def read(name: str) -> Json:
-        return json.loads((bench / f"{name}.json").read_text())
-
+    """A row or more for each record of a bench."""
+    rows_of: dict[str, Callable[[Json], list[str]]] = {
+        "training-step-*": _training_step,
+        "sequences-*": _sequences,
+        "throughput-cuda": _share_of_the_peak,
+        "attention-cuda": _gain_of_tiles,
+        "estimators-*": _cost_of_each,
+        "uniformization": _uniformization,
+        "processes-cpu": _two_processes,
+        "large-text": lambda run: _memory("a text", run),
+        "large-lines": lambda run: _memory("lines", run),
+    }
     lines = ["| what | on | ratio | command |", "|---|---|---|---|"]
-    for device in ("cuda", "cpu"):
-        run = read(f"training-step-{device}")
-        ratios = f"{run['mlp: ratio']:.1f}x (MLP), {run['gated: ratio']:.1f}x (another network)"
-        lines.append(
-            f"| training step, per seed, against a plain eager loop | {run['device']} | {ratios} "
-            f"| `{run['command']}` |"
-        )
-    for device in ("cuda", "cpu"):
-        if not (bench / f"sequences-{device}.json").exists():
-            continue
-        run = read(f"sequences-{device}")
-        lines += [
-            "| sequences (16, 32): training step, per seed, against a plain eager loop "
-            f"| {run['device']} | {run['KR: ratio']:.1f}x (kernel residual), "
-            f"{run['KCE: ratio']:.1f}x (kernel-CE) | `{run['command']}` |",
-            *_cost_of_the_kl_form(run),
-            f"| sequences (16, 32): {run['sequences sampled']:,} sequences in 8 and in 64 steps, "
-            f"against one | {run['device']} | {run['8 steps over 1']:.1f}x, "
-            f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
-            f"| `{run['command']}` |",
-        ]
-    if (bench / "throughput-cuda.json").exists():
-        lines += _share_of_the_peak(read("throughput-cuda"))
-    if (bench / "attention-cuda.json").exists():
-        lines.append(_gain_of_tiles(read("attention-cuda")))
-    for path in sorted(bench.glob("estimators-*.json")):
-        lines.append(_cost_of_each(read(path.stem)))
-    run = read("uniformization")
-    lines.append(
+    for name, rows in rows_of.items():
+        for path in sorted(bench.glob(f"{name}.json"), reverse=True):  # cuda, then cpu
+            lines += rows(json.loads(path.read_text()))
+    return "\n".join(lines)
+
+
+def _training_step(run: Json) -> list[str]:
+    ratios = f"{run['mlp: ratio']:.1f}x (MLP), {run['gated: ratio']:.1f}x (another network)"
+    return [
+        f"| training step, per seed, against a plain eager loop | {run['device']} | {ratios} "
+        f"| `{run['command']}` |"
+    ]
+
+
+def _sequences(run: Json) -> list[str]:
+    return [
+        "| sequences (16, 32): training step, per seed, against a plain eager loop "
+        f"| {run['device']} | {run['KR: ratio']:.1f}x (kernel residual), "
+        f"{run['KCE: ratio']:.1f}x (kernel-CE) | `{run['command']}` |",
+        *_cost_of_the_kl_form(run),
+        f"| sequences (16, 32): {run['sequences sampled']:,} sequences in 8 and in 64 steps, "
+        f"against one | {run['device']} | {run['8 steps over 1']:.1f}x, "
+        f"{run['64 steps over 1']:.1f}x ({run['1 step ms']:.3g} ms in one step) "
+        f"| `{run['command']}` |",
+    ]
+
+
+def _uniformization(run: Json) -> list[str]:
+    return [
         f"| kernel of a {run['states']:,}-state sparse chain acting on a law, uniformization "
         f"against dense `expm` | {run['device']} | {run['ratio']:,.0f}x in time, "
         f"{run['dense MiB (anonymous)']:,.0f} against {run['uniformization MiB (anonymous)']:.2g} "
         f"MiB | `{run['command']}` |"
-    )
-    if (bench / "processes-cpu.json").exists():
-        run = read("processes-cpu")
-        lines.append(
-            f"| training steps a second, two processes against one, a batch of {run['batch']} "
-            f"| {run['device']} | {run['two processes over one']:.2f}x | `{run['command']}` |"
-        )
-    for name, what in (("large-text", "a text"), ("large-lines", "lines")):
-        if not (bench / f"{name}.json").exists():
-            continue
-        run = read(name)
-        lines.append(
-            f"| memory of training on {what} of {run['text, MB']:,.0f} MB (anonymous) "
-            f"| {run['device']} | {run['largest anonymous memory, MiB']:,.0f} MiB "
-            f"| `{run['command']}` |"
-        )
-    return "\n".join(lines)
+    ]
+
+
+def _two_processes(run: Json) -> list[str]:
+    return [
+        f"| training steps a second, two processes against one, a batch of {run['batch']} "
+        f"| {run['device']} | {run['two processes over one']:.2f}x | `{run['command']}` |"
+    ]
+
+
+def _memory(what: str, run: Json) -> list[str]:
+    return [
+        f"| memory of training on {what} of {run['text, MB']:,.0f} MB (anonymous) "
+        f"| {run['device']} | {run['largest anonymous memory, MiB']:,.0f} MiB "
+        f"| `{run['command']}` |"
+    ]
 
 
 def _share_of_the_peak(run: Json) -> list[str]:
@@ -158,7 +167,7 @@ def _in_brackets(run: Json, names: dict[str, str]) -> str:
     return f" ({', '.join(f'{run[key]:.1%} {name}' for key, name in names.items())})"
 
 
-def _gain_of_tiles(run: Json) -> str:
+def _gain_of_tiles(run: Json) -> list[str]:
     """Of attention over short sequences, at each length of which several fit into a tile."""
     gains = []
     for key in run:
@@ -169,10 +178,10 @@ def _gain_of_tiles(run: Json) -> str:
             gains += [f"{gain:.2f}x ({positions} positions)"] * (
                 2 * positions <= run.get("tile", 64)
             )
-    return (
+    return [
         "| attention forward and back, short sequences side by side in tiles against each in one "
         f"of its own | {run['device']} | {', '.join(gains)} | `{run['command']}` |"
-    )
+    ]
 
 
 def _cost_of_the_kl_form(run: Json) -> list[str]:
@@ -186,16 +195,16 @@ def _cost_of_the_kl_form(run: Json) -> list[str]:
     ]
 
 
-def _cost_of_each(run: Json) -> str:
+def _cost_of_each(run: Json) -> list[str]:
     """A step of every objective, over one of the single sample."""
     ending = ": over the single sample"
     ratios = {key.removesuffix(ending): run[key] for key in run if key.endswith(ending)}
     del ratios["KR"]
     each = ", ".join(f"{ratio:.1f}x ({name})" for name, ratio in ratios.items())
-    return (
+    return [
         f"| {run['law']}: training step, paths drawn beforehand, against the single sample "
         f"| {run['device']} | {each} | `{run['command']}` |"
-    )
+    ]
 
 
 def own_data_table(results: Path) -> str:
