@@ -9,6 +9,8 @@ from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 
+MOST_TEXT = 2**28  # bytes
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -33,6 +35,18 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
+
+
+def read_whole(path: Path) -> bytes:
+    """A text of a run, if it is a file: a pipe would be waited for, and a device may never end."""
+    if not path.is_file():
+        raise InputError(f"{path} is no file: put the file in its place, or remove it")
+    try:
+        if path.stat().st_size > MOST_TEXT:
+            raise InputError(f"{path} has more than {MOST_TEXT:,} bytes: it is none of a run's")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def make_folder(folder: Path) -> list[str]:

@@ -18,6 +18,7 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.onestep import folder as run
+from discrete_meanflow.onestep.prepare import check_one_length
 from discrete_meanflow.onestep.train import train
 from discrete_meanflow.training import Processes, checkpoint
 from own_records import FILES, ROWS, write
@@ -32,11 +33,22 @@ BAD_FILES = [
     ("a.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells"),
     ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
     ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
+    ("a.csv", b'a,b\n1,2\n"2,1\n1,2\n', "line 3 has 1 cells, the first 2; it goes on to line 4"),
+    ("a.csv", b"a,b\n", "a table needs 2 rows, it has 1"),
     ("a.fasta", b"ACGU", "line 1: a sequence before"),
     ("a.npy", b"not an array", "cannot read"),
-    ("a.txt", "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(), "distinct symbols"),
+    (
+        "a.txt",
+        "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(),
+        "12,000 distinct symbols, at most 10,000 work; line 10001 has the first beyond",
+    ),
     ("a.smi", b"smiles\n", "it holds no record"),
-    ("a.csv", "\n".join(f"{i},x" for i in range(12_000)).encode(), "12,000 levels"),
+    (
+        "a.csv",
+        "\n".join(f"{i},x" for i in range(12_000)).encode(),
+        "levels, at most 10,000 work; --bins",
+    ),
+    ("a.csv", "\n".join(f"n{i},x" for i in range(12_000)).encode(), "work; --without 'c1'"),
     ("a.smi", b" \n \n", "it holds no record"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
     ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),
@@ -58,7 +70,11 @@ def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (numpy.ones((3, 2)) / 2, "needs whole numbers"),
+        (numpy.array([[0, 1], [1, 0.5]]), "needs whole numbers from 0, got 0.5 at (1, 1)"),
+        (numpy.array([[0, numpy.inf], [1, 0.5]]), "got inf at (0, 1)"),
+        (numpy.array([[0, 1], [numpy.nan, 0.5]]), "got nan at (1, 0)"),
+        (numpy.array([[0, 1e30], [1, 0]]), "got 1e+30 at (0, 1)"),
+        (numpy.array([[0j], [1]]), "got complex128"),
         (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
         (numpy.array([1, 2, 3]), "records along the first axis"),
         (numpy.array([[0, 10**6], [1, 0]]), "at most 10,000"),
@@ -150,7 +166,9 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--size", "0"), "--size: parameters from"),
         (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
-        (("--no-pad",), "data.txt: record 2 has 3 symbols, the first 2; --pad allows it"),
+        (("--label", "{few}"), "--label '{few}': classes: 2 of them for"),
+        (("--tokenizer", "{few}"), "dmf: {few}: this is no tokenizer"),
+        (("--no-pad",), "data.txt: line 2 has 3 symbols, the first 2; --pad allows it"),
         (
             ("--kind", "smiles", "--tokenizer", "t.json"),
             "is taken for smiles; --kind lines",
@@ -159,7 +177,9 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
     ],
 )
 def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
-    path = write(tmp_path, "lines")
+    path, few = write(tmp_path, "lines"), tmp_path / "few"
+    few.write_text("a\nb\n")
+    message, *words = (each.format(few=few) for each in (message, *words))
     given = ("train", path, "--out", tmp_path / "run", "--iterations", "4", *words)
     code, _, err = in_process(monkeypatch, capsys, *given)
     assert (code, err.count("\n")) == (2, 1), err
@@ -217,6 +237,10 @@ def spoil(folder, what):
         found = {n: torch.zeros(1) for n, _ in run.read_weights(
             folder, run.read_config(folder)).named_parameters()}  # fmt: skip
         save_file(found, weights)
+    elif what in ("no numbers", "whole numbers"):
+        found = {n: p * torch.nan if what == "no numbers" else p.int() for n, p in run.read_weights(
+            folder, run.read_config(folder)).named_parameters()}  # fmt: skip
+        save_file(found, weights)
     elif what == "names":
         save_file({"../../x": torch.zeros(1)}, weights)
     elif what == "giant":
@@ -253,6 +277,17 @@ def spoil(folder, what):
         weights.unlink()
         (folder / "metrics.jsonl").unlink()
         (folder / "metrics.jsonl").mkdir()
+    elif what in ("endless log", "a pipe", "a huge log"):
+        weights.unlink()
+        log = folder / "metrics.jsonl"
+        log.unlink()
+        if what == "endless log":
+            log.symlink_to("/dev/zero")
+        elif what == "a pipe":
+            os.mkfifo(log)
+        else:
+            log.touch()
+            os.truncate(log, 2**40)
     elif what == "board":
         weights.unlink()
         shutil.rmtree(folder / run.BOARD)
@@ -276,16 +311,20 @@ def spoil(folder, what):
 
 @pytest.mark.parametrize(
     "what",
-    ["pickle", "shapes", "names", "giant", "huge header", "kind", "plan", "codec", "json",
+    ["pickle", "shapes", "no numbers", "whole numbers", "names", "giant", "huge header", "kind",
+     "plan", "codec", "json",
      "no count", "a tower", "endless", "deep", "checkpoint", "deep note", "no history",
-     "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board", *PLANS],
+     "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board",
+     "endless log", "a pipe", "a huge log", *PLANS],
 )  # fmt: skip
 def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
     OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
     spoil(tmp_path / "run", what)
     asked = [("sample", tmp_path / "run"), ("train", "--resume", tmp_path / "run")]
     # With its weights there, a run is trained already: resuming looks at its config alone.
-    blind = what in ("pickle", "shapes", "names", "huge header")
+    blind = what in (
+        "pickle", "shapes", "no numbers", "whole numbers", "names", "huge header"
+    )  # fmt: skip
     for words in asked[:1] if blind else asked:
         code, _, err = in_process(monkeypatch, capsys, *words)
         assert (code, err.count("\n")) == (2, 1), err
@@ -309,6 +348,7 @@ def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
         (5, "needs records, got int"),
         (numpy.array([[0, -1], [1, 2]]), r"data: -1 at \(0, 1\)"),
         ([["a", "b"], ["a", None]], "row 2, column 2: a missing value"),
+        ([b"ab", b"ba"], "record 1 is b'ab'; records are all strings"),
     ],
 )
 def test_bad_records_in_python_are_told_with_their_place(records, message):
@@ -400,3 +440,18 @@ def test_damaged_weights_can_be_made_anew(trained, tmp_path, monkeypatch, capsys
     (folder / "weights.safetensors").unlink()
     assert in_process(monkeypatch, capsys, "train", "--resume", folder)[0] == 0
     assert (folder / "weights.safetensors").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "line"),
+    [
+        ("lines", b"ab\n\n\nabc\nab\n", 4),
+        ("smiles", b"smiles\n\nCC one\n  \nCCO two\n", 5),
+        ("fasta", b">a\nAC\nGU\n>none\n>b\nACG\nU\n>c\nAC\n", 8),
+    ],
+)
+def test_a_length_of_its_own_is_told_with_its_line(kind, content, line, tmp_path):
+    (tmp_path / "a").write_bytes(content)
+    dataset = kinds.find_kind(kind).read(tmp_path / "a")
+    with pytest.raises(InputError, match=f"^line {line} has"):
+        check_one_length(dataset)

@@ -18,12 +18,13 @@ from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import alone_in
+from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.onestep import OneStepModel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.onestep import train as training
 from discrete_meanflow.onestep.prepare import dataset_of, prepare
 from discrete_meanflow.onestep.train import train
-from discrete_meanflow.training import Processes, Recipe, checkpoint, session
+from discrete_meanflow.training import Processes, Recipe, Trainer, checkpoint, session
 from own_records import ATTENTION, ROWS, prepared
 from test_cli import in_process
 
@@ -106,7 +107,7 @@ def test_a_checkpoint_of_another_network_is_not_sampled(tmp_path):
     names = [name for name, _ in config.plan.kernel(config.codec).named_parameters()]
     path = folder / "checkpoint-1.safetensors"
     save_file({f"average/{name}": torch.zeros(2, 3) for name in names}, path)
-    with pytest.raises(InputError, match="has shape"):
+    with pytest.raises(InputError, match="float32 of shape"):
         OneStepModel.load(folder, so_far=True)
     save_file({f"average/{name}": torch.zeros(2, 3) for name in names[1:]}, path)
     with pytest.raises(InputError, match="has not the tensors that it should"):
@@ -362,3 +363,18 @@ def test_the_command_of_a_run_can_be_given_again(tmp_path):
 def test_a_run_is_named_after_its_file(name, folder, tmp_path):
     (tmp_path / name).write_text("ab\ncd\n")
     assert generate.Train(tmp_path / name)._default_folder == Path("runs") / folder
+
+
+def test_steps_are_counted_through_where_a_loss_is_none(tmp_path, monkeypatch):
+    """In the second stage, at its third step: those of the first count, as in the log."""
+    folder, draw = prepared(tmp_path / "run", iterations=20, second=20, block=10), Trainer._draw
+
+    def spoilt(trainer, steps, generators):
+        paths = draw(trainer, steps, generators)
+        if isinstance(trainer.problem.objective, OnCouples):
+            paths.x[2] = torch.nan
+        return paths
+
+    monkeypatch.setattr(Trainer, "_draw", spoilt)
+    with pytest.raises(InputError, match=r"the loss is nan at step 23: .* Try a smaller --size"):
+        train(folder, Processes(), lambda news: None)

@@ -25,9 +25,11 @@ SHOW_EVERY = 30.0  # seconds between samples shown while training
 SHOWN = 5
 WIDE, WIDEST = 100, 600  # letters of what is shown of a value, and of many by name
 WORTH = """pair TV: how far pairs of neighbours, or of columns, are from held-out ones, 0 to 1;
-copies: share that are training records; nearest: distance to the nearest of these;
+copies: share that are training records; nearest: distance to the nearest of these,
+of 20,000 of them if there are more;
 AUC: how well a classifier tells them from real ones, 0.5 is not at all.
-A perfect generator scores what 'held out' does."""
+A perfect generator scores what 'held out' does, but has more copies: what is held
+out is kept apart from training records, and what a law is likely to give is not."""
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
@@ -147,7 +149,8 @@ class Train:
         try:
             yield
         except kind as error:
-            place = "" if str(self._file) in str(error) else f"{self._file}: "
+            named = (self._file, self.tokenizer or self._file)  # either may be at fault
+            place = "" if any(str(path) in str(error) for path in named) else f"{self._file}: "
             raise InputError(f"{place}{error}") from None
 
     def _find_kind(self) -> "Kind":

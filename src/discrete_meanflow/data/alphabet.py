@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy
 import torch
 
+from discrete_meanflow.data.lines import place_of
 from discrete_meanflow.data.room import room
 from discrete_meanflow.data.tokens import lot, stored
 from discrete_meanflow.errors import InputError
@@ -62,15 +63,21 @@ class Alphabet:
         """The alphabet, and how many strings have each length, from one pass."""
         present: set[str] = set()
         lengths: Counter[int] = Counter()
-        for string in strings:
+        beyond = 0  # the first string with more symbols than work
+        for number, string in enumerate(strings, 1):
             cut = string if symbol is LETTER else symbol.findall(string)
             present.update(cut)
             lengths[len(cut)] += 1
+            if not beyond and len(present) > MOST:
+                beyond = number
         found = sorted(present)
         if len(found) < 2:
             raise InputError(f"alphabet: needs at least 2 symbols, got '{''.join(found)}'")
         if len(found) > MOST:
-            raise InputError(f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work")
+            raise InputError(
+                f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work; "
+                f"{place_of(strings, beyond)} has the first beyond"
+            )
         pad = None
         if len(lengths) > 1:
             pad = next((f for f in FILLERS if not any(f in each for each in found)), None)

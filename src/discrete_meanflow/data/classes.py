@@ -112,9 +112,14 @@ def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
         return classed(dataset, label)
     file = Path(label)
     inside = ".npz" in path.suffixes and not file.is_file()
+    found: Any
     if not inside and ".npy" not in file.suffixes:
-        return classed(dataset, read.lines(file))
-    classes, _ = read.array_named(path, label) if inside else read.array_named(file)
-    if classes.ndim != 1:
-        raise InputError(f"--label: '{label}' has shape {classes.shape}, not one per record")
-    return classed(dataset, classes.tolist())
+        found = read.lines(file)
+    else:
+        found, _ = read.array_named(path, label) if inside else read.array_named(file)
+        if found.ndim != 1:
+            raise InputError(f"--label: '{label}' has shape {found.shape}, not one per record")
+    try:
+        return classed(dataset, found)
+    except InputError as error:
+        raise InputError(f"--label '{label}': {error}") from None

@@ -43,9 +43,11 @@ class Columns(Codec):
             raise InputError(f"--label: no column '{self.label}'; there are {columns}")
         for name, levels in zip(self.names, self.levels, strict=False):
             if len(levels) > MOST:
+                numbers = all(as_number(level) is not None for level in levels)
+                less = "--bins 20 (in Python bins=20) makes fewer of its numbers"
                 raise InputError(
                     f"table: column {name} has {len(levels):,} levels, at most {MOST:,} work; "
-                    "numbers can be cut into fewer, as by --bins 20 (in Python bins=20)"
+                    + (less if numbers else f"--without '{name}' leaves it out")
                 )
         if not self.names or len(self.names) != len(self.levels) or not all(self.levels):
             raise InputError("table: needs a name and at least one level for each column")

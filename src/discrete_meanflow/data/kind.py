@@ -264,6 +264,9 @@ class Table(Kind):
             found = read.parquet(path, self.missing, self.without)
         else:
             found = read.table(path, self.header, self.missing, self.without)
+        if len(found.rows) < 2:
+            below = " below its heading" * found.heading
+            raise InputError(f"{path}: a table needs 2 rows, it has {len(found.rows)}{below}")
         rows, bins = (found.rows, ()) if self.bins is None else binned(found.rows, self.bins)
         codec = Columns.of(found.names, rows, found.types, bins)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))

@@ -1,9 +1,10 @@
 """Records in a file of text, read anew at every pass: they need not fit into memory."""
 
 import itertools
+import operator
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from discrete_meanflow.data.content import changed, pieces
@@ -32,11 +33,16 @@ class RecordFile(Collection[str]):
         self.count: int | None = None  # of records, once they have been read
 
     @abstractmethod
-    def records(self) -> Iterator[str]: ...
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """The records, each with the line at which it begins."""
+
+    def line(self, number: int) -> int:
+        """That of a record, the first of which has number 1."""
+        return next(itertools.islice(self.numbered(), number - 1, None))[0]
 
     def __iter__(self) -> Iterator[str]:
-        count = 0
-        for count, each in enumerate(itertools.islice(self.records(), self.count), 1):  # noqa: B007
+        count, records = 0, map(operator.itemgetter(1), self.numbered())
+        for count, each in enumerate(itertools.islice(records, self.count), 1):  # noqa: B007
             yield each
         if not count:
             raise InputError(f"{self.path} is empty: it holds no record")
@@ -53,43 +59,53 @@ class RecordFile(Collection[str]):
         return any(record == each for each in self)
 
 
+def place_of(records: Iterable[str], number: int) -> str:
+    """Where a record is, in words: its line, if it is in a file."""
+    if isinstance(records, RecordFile):
+        return f"line {records.line(number)}"
+    return f"record {number}"
+
+
 class LineFile(RecordFile):
     """One record a line; empty lines are none."""
 
-    def records(self) -> Iterator[str]:
-        return filter(None, lines(self.path))
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        return filter(operator.itemgetter(1), enumerate(lines(self.path), 1))
 
 
 class SmilesFile(RecordFile):
     """The first word of each line, with or without a heading; names may follow it."""
 
-    def records(self) -> Iterator[str]:
+    def numbered(self) -> Iterator[tuple[int, str]]:
         words = self._words()
-        first = itertools.islice(words, 1)
-        return itertools.chain((w for w in first if not w.lower().endswith("smiles")), words)
+        for line, first in itertools.islice(words, 1):
+            if not first.lower().endswith("smiles"):
+                yield line, first
+        yield from words
 
-    def _words(self) -> Iterator[str]:
+    def _words(self) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(lines(self.path), 1):
             word = BEHIND.split(line.strip(), 1)[0]
             if not word and line.strip():
                 raise InputError(f"{self.path}, line {number}: begins with no molecule")
             if word:
-                yield word
+                yield number, word
 
 
 class FastaFile(RecordFile):
     """The sequences behind the ``>`` lines, each joined from its lines; empty ones are none."""
 
-    def records(self) -> Iterator[str]:
-        return filter(None, self._sequences())
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        return filter(operator.itemgetter(1), self._sequences())
 
-    def _sequences(self) -> Iterator[str]:
+    def _sequences(self) -> Iterator[tuple[int, str]]:
         parts: list[str] | None = None
+        begun = 0
         for number, line in enumerate(lines(self.path), 1):
             if line.startswith(">"):
                 if parts is not None:
-                    yield "".join(parts)
-                parts = []
+                    yield begun, "".join(parts)
+                parts, begun = [], number
             elif line.strip():
                 if parts is None:
                     text = f"{self.path}, line {number}: a sequence before its '>' line"
@@ -97,4 +113,4 @@ class FastaFile(RecordFile):
                 parts.append(line.strip())
         if parts is None:
             raise InputError(f"{self.path} has no '>' line: not a FASTA file")
-        yield "".join(parts)
+        yield begun, "".join(parts)

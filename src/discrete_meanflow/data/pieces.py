@@ -28,7 +28,7 @@ class Pieces(Codec):
 
     @classmethod
     def of(cls, strings: Collection[str], path: Path) -> "Pieces":
-        pieces = cls(text(path), 1)
+        pieces = cls._from(path, 1)
         longest = max(len(each.ids) for each in pieces.read(strings))
         if longest < 1:
             raise InputError(f"{path}: this tokenizer makes nothing of the data")
@@ -37,9 +37,18 @@ class Pieces(Codec):
     @classmethod
     def of_text(cls, path: Path, length: int) -> "Pieces":
         """For windows of one text: no signs of a beginning or an end are put into it."""
-        reader = cls(text(path), length).reader
+        reader = cls._from(path, length).reader
         reader.post_processor = None
         return cls(reader.to_str(), length)
+
+    @classmethod
+    def _from(cls, path: Path, size: int) -> "Pieces":
+        pieces = cls(text(path), size)
+        try:
+            _ = pieces.reader
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        return pieces
 
     @cached_property
     def reader(self) -> Any:

@@ -123,16 +123,19 @@ def table(
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     places: list[int] = []  # their lines
+    line = 1  # at which the next begins
     try:
         for row in reader:
             if not any(cell.strip() for cell in row):
+                line = reader.line_num + 1
                 continue
             rows.append([cell.strip() for cell in row])
-            places.append(reader.line_num)
+            places.append(line)
             if len(row) != len(rows[0]):
-                raise InputError(
-                    f"{path}: line {reader.line_num} has {len(row)} cells, the first {len(rows[0])}"
-                )
+                ragged = f"{path}: line {line} has {len(row)} cells, the first {len(rows[0])}"
+                more = f"; it goes on to line {reader.line_num}: is a quote left open?"
+                raise InputError(ragged + more * (reader.line_num > line))
+            line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
@@ -261,9 +264,14 @@ def _whole(found: numpy.ndarray) -> numpy.ndarray:
     """Floats that are whole numbers, as such."""
     if found.dtype.kind != "f":
         return found
-    with numpy.errstate(invalid="ignore"):  # of what is no number
-        whole = found.astype(numpy.int64)
+    whole = _cut_off(found)
     return whole if numpy.array_equal(found, whole) else found
+
+
+def _cut_off(found: numpy.ndarray) -> numpy.ndarray:
+    """Floats without what is behind the point."""
+    with numpy.errstate(invalid="ignore"):  # of what is no number
+        return found.astype(numpy.int64)
 
 
 def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
@@ -271,6 +279,12 @@ def whole_numbers_from_0(found: numpy.ndarray, where: str) -> numpy.ndarray:
     if found.ndim < 2 or not found.size:
         raise InputError(f"{where}: needs records along the first axis, got shape {found.shape}")
     found = _whole(found)
+    if found.dtype.kind == "f":
+        place = tuple(int(i) for i in numpy.argwhere(found != _cut_off(found))[0])
+        raise InputError(
+            f"{where}: needs whole numbers from 0, got {found[place]:g} at {place}; round them, or "
+            "number their values first"
+        )
     if found.dtype.kind not in WHOLE:
         raise InputError(
             f"{where}: needs whole numbers from 0, got {found.dtype}; round them, or "

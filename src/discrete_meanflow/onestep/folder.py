@@ -31,7 +31,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.tokens import CHECKED, STORED, stored
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import make_folder, replacing, write_whole
+from discrete_meanflow.files import make_folder, read_whole, replacing, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.plan import Plan
 from discrete_meanflow.types import State
@@ -139,7 +139,11 @@ def copy(folder: Path, to: Path) -> None:
 
 
 def read_config(folder: Path) -> Config:
-    return Config.made_from(read_json(folder / "config.json"))
+    words = read_json(folder / "config.json")
+    try:
+        return Config.made_from(words)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
 
 
 def is_trained(folder: Path) -> bool:
@@ -151,9 +155,10 @@ def is_trained(folder: Path) -> bool:
 def read_json(path: Path) -> Json:
     if not path.is_file():
         raise InputError(f"{path.parent} is no run folder: it has no {path.name}")
+    content = read_whole(path)
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        found = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is not a record of this program")
@@ -225,9 +230,13 @@ def read_weights(folder: Path, config: Config, so_far: bool = False) -> Kernel:
         path = _newest_checkpoint(folder, so_far)
         kept = read_tensors(path, {f"average/{name}" for name in shapes}, among=True)
         found = {name: kept[f"average/{name}"].squeeze(0) for name in shapes}  # of one seed
-    wrong = [name for name in shapes if found[name].shape != shapes[name]]
-    if wrong:
-        raise InputError(f"{path}: {wrong[0]} has shape {tuple(found[wrong[0]].shape)}")
+    for name, shape in shapes.items():
+        weights = found[name]
+        if weights.shape != shape or weights.dtype != torch.float32:
+            what = f"{weights.dtype} of shape {tuple(weights.shape)}"
+            raise InputError(f"{path}: {name} is {what}, not float32 of shape {tuple(shape)}")
+        if not bool(weights.isfinite().all()):
+            raise InputError(f"{path}: {name} holds what is no number")
     kernel = config.plan.kernel(config.codec)
     kernel.load_state_dict(found, strict=False)  # buffers are made anew
     return kernel.requires_grad_(False)

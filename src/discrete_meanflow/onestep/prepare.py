@@ -19,6 +19,7 @@ from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
+from discrete_meanflow.data.lines import place_of
 from discrete_meanflow.data.pieces import Pieces
 from discrete_meanflow.data.read import whole_numbers_from_0
 from discrete_meanflow.data.split import check_held_out, first_occurrences, picked, shuffled
@@ -141,7 +142,8 @@ def check_one_length(dataset: Dataset) -> None:
         return
     if not number:
         raise InputError("the data changed while they were read")
-    raise InputError(f"record {number} has {length} symbols, the first {first}; --pad allows it")
+    where = place_of(dataset.bare, number)
+    raise InputError(f"{where} has {length} symbols, the first {first}; --pad allows it")
 
 
 def cut(
@@ -276,7 +278,7 @@ def _check_alike(records: list[Any]) -> None:
     words, rows = isinstance(records[0], str), _is_row(records[0])
     for number, each in enumerate(records, 1):
         odd = isinstance(each, str) != words or _is_row(each) != rows
-        if odd or each is None or isinstance(each, Mapping):
+        if odd or each is None or isinstance(each, Mapping | bytes):
             sort = "None" if each is None else f"{each!r:.40}"
             raise InputError(
                 f"data: record {number} is {sort}; records are all strings, rows (lists of which "

@@ -12,12 +12,13 @@ from typing import Any
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import alone_in, remove_leftovers, write_whole
+from discrete_meanflow.files import alone_in, read_whole, remove_leftovers, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep import folder as run
 from discrete_meanflow.signals import stop_signals
 from discrete_meanflow.training import (
     BlockRecord,
+    NotFiniteError,
     Problem,
     Processes,
     Recipe,
@@ -122,10 +123,8 @@ class Stages:
             if not isinstance(first, float):
                 raise InputError(f"{saved} is damaged: its history is none; delete it")
             if loss > EXPLODED * max(first, math.log(self.config.codec.vocabulary)):
-                raise InputError(
-                    f"the loss went from {first:.3g} to {loss:.3g} at step {record.iteration}: "
-                    f"training has come apart; {saved} is as it was before. Try a smaller --size"
-                )
+                how = f"went from {first:.3g} to {loss:.3g}"
+                raise self._came_apart(how, record.iteration, saved)
             nonlocal before
             seconds = self.seconds + record.seconds
             done, took = record.iteration - before[0], record.seconds - before[1]
@@ -143,10 +142,20 @@ class Stages:
                 self.log.add(news)
                 self.watch(news)
 
-        train_session(trainer, saved, self.config.describe(), {}, on_block, self.stopped)
+        try:
+            train_session(trainer, saved, self.config.describe(), {}, on_block, self.stopped)
+        except NotFiniteError as error:
+            raise self._came_apart(f"is {error.loss}", error.step, saved) from None
         self.done += recipe.iterations
         self.seconds += trainer.seconds
         return copy.deepcopy(trainer.kernels()[0])
+
+    def _came_apart(self, how: str, step: int, saved: Path) -> InputError:
+        """What to say of a loss that did so at a step of this stage."""
+        return InputError(
+            f"the loss {how} at step {self.done + step}: training has come apart; {saved} is as it "
+            "was before. Try a smaller --size"
+        )
 
 
 class Log:
@@ -166,7 +175,8 @@ class Log:
 
     def _lines(self) -> list[dict[str, Any]]:
         found = []
-        held = self.path.read_text(errors="replace") if self.path.exists() else ""
+        there = self.path.exists() or self.path.is_symlink()
+        held = read_whole(self.path).decode(errors="replace") if there else ""
         for line in held.splitlines():
             try:
                 words = json.loads(line)

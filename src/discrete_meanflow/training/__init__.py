@@ -6,11 +6,12 @@ from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.processes import Processes
 from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
 from discrete_meanflow.training.session import train_session
-from discrete_meanflow.training.trainer import BlockRecord, Trainer, train
+from discrete_meanflow.training.trainer import BlockRecord, NotFiniteError, Trainer, train
 
 __all__ = [
     "BlockRecord",
     "Coupling",
+    "NotFiniteError",
     "Problem",
     "Processes",
     "Recipe",

@@ -49,6 +49,17 @@ class Aside(threading.local):
 ASIDE = Aside()
 
 
+class NotFiniteError(InputError):
+    """A loss that is no number."""
+
+    def __init__(self, loss: float, step: int, seed: int) -> None:
+        self.loss, self.step = loss, step
+        super().__init__(
+            f"the loss is {loss} at step {step} of seed {seed}: training has come apart; lower the "
+            "learning rate, or make the network smaller"
+        )
+
+
 @dataclass(frozen=True)
 class BlockRecord:
     """What a block of steps reports."""
@@ -289,11 +300,8 @@ class Trainer:
         bad = (~losses.isfinite()).nonzero()
         if len(bad):
             step, member = bad[0].tolist()
-            raise InputError(
-                f"the loss is {losses[step, member].item()} at step {self.iteration + step + 1} "
-                f"of seed {self.seeds[member]}: training has come apart; lower the learning rate, "
-                "or make the network smaller"
-            )
+            loss, seed = losses[step, member].item(), self.seeds[member]
+            raise NotFiniteError(loss, self.iteration + step + 1, seed)
 
 
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:
