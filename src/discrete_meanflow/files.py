@@ -9,7 +9,7 @@ from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 
-MOST_TEXT = 2**28  # bytes
+MOST_TEXT = 2**30  # bytes of a text that is read at once
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def read_whole(path: Path) -> bytes:
         raise InputError(f"{path} is no file: put the file in its place, or remove it")
     try:
         if path.stat().st_size > MOST_TEXT:
-            raise InputError(f"{path} has more than {MOST_TEXT:,} bytes: it is none of a run's")
+            raise InputError(f"{path} has more than {MOST_TEXT:,} bytes: move it away")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
