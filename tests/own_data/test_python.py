@@ -335,3 +335,9 @@ def test_a_run_is_copied_into_an_empty_folder_and_no_other(trained, tmp_path):
     with pytest.raises(InputError, match="is there already"):
         gen.save(tmp_path / "full")
     assert (tmp_path / "full" / "mine").read_text() == "kept"
+
+
+def test_empty_strings_are_told():
+    words = ["ab", "ba", "abb", "bab", ""] * 8
+    with pytest.warns(UserWarning, match="8 of the records are empty"):
+        OneStepModel.fit(words, iterations=2, size=1e4, held_out=1)

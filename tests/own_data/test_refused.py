@@ -195,6 +195,7 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
         (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
         (("sample", trained / "array", "--out", tmp_path / "a.txt"), "FILE.npy, FILE.npy.gz"),
         (("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"), "packed by itself"),
+        (("sample", trained / "table", "--out", tmp_path / "a.json"), "as CSV, TSV or Parquet"),
         (("sample", trained / "table", "--temperature", 101), "from 0.001 to 100"),
         (("sample", trained / "lines", "--class", "a"), "class 'a': this run knows none"),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),

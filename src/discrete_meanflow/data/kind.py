@@ -113,6 +113,11 @@ class Lines(Kind):
         with _text(path) as out:
             yield lambda records: out.writelines(f"{record}\n" for record in records)
 
+    def doubt(self, dataset: Dataset) -> str | None:
+        # Of a file they are left out; in a list, the last may be what a split left.
+        empty = dataset.bare.count("") if isinstance(dataset.bare, list) else 0
+        return f"{empty:,} of the records are empty; leave them out?" if empty else None
+
 
 class Tokenised(Lines):
     """One record a line, in the pieces of a tokenizer."""
@@ -280,6 +285,8 @@ class Table(Kind):
             with _parquet(path, codec) as write:
                 yield write
             return
+        if path is not None and set(JSON_NAMES) & set(path.suffixes):
+            raise InputError(f"{path}: a table is written as CSV, TSV or Parquet; FILE.csv, please")
         with _text(path) as out:
             suffixes = [] if path is None else path.suffixes
             told = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
