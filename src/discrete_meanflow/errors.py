@@ -4,6 +4,9 @@ The command line shows an :class:`InputError` as one line and exits with 2; any 
 exception is a bug of the library and exits with 70 and a log.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class InputError(ValueError):
     """Bad input: the message is one line, names the place and says what to do."""
@@ -11,6 +14,15 @@ class InputError(ValueError):
 
 class DataError(InputError):
     """Of the data themselves, which do not know their file: who does puts it before."""
+
+
+@contextlib.contextmanager
+def told_of(place: object) -> Iterator[None]:
+    """Puts the place before what is said of bad input."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error

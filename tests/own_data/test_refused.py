@@ -46,7 +46,7 @@ BAD_FILES = [
     (
         "a.csv",
         "\n".join(f"{i},x" for i in range(12_000)).encode(),
-        "levels, at most 10,000 work; --bins",
+        "12,000 levels, at most 10,000 work; --bins",
     ),
     ("a.csv", "\n".join(f"n{i},x" for i in range(12_000)).encode(), "work; --without 'c1'"),
     ("a.smi", b" \n \n", "it holds no record"),

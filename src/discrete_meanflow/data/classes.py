@@ -18,7 +18,7 @@ from discrete_meanflow.data.labels import (
     label_tokens,
     labelled,
 )
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, told_of
 from discrete_meanflow.types import State
 
 NO_CLASS = "?"
@@ -119,7 +119,5 @@ def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
         found, _ = read.array_named(path, label) if inside else read.array_named(file)
         if found.ndim != 1:
             raise InputError(f"--label: '{label}' has shape {found.shape}, not one per record")
-    try:
+    with told_of(f"--label '{label}'"):
         return classed(dataset, found)
-    except InputError as error:
-        raise InputError(f"--label '{label}': {error}") from None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MOST, small
-from discrete_meanflow.data.bins import Bins
+from discrete_meanflow.data.bins import Bins, numbers_in
 from discrete_meanflow.data.cells import MADE_FROM, as_number, type_told_by
 from discrete_meanflow.data.codec import Codec, Json
 from discrete_meanflow.data.read import DELIMITERS, SPACE
@@ -43,11 +43,10 @@ class Columns(Codec):
             raise InputError(f"--label: no column '{self.label}'; there are {columns}")
         for name, levels in zip(self.names, self.levels, strict=False):
             if len(levels) > MOST:
-                numbers = all(as_number(level) is not None for level in levels)
                 less = "--bins 20 (in Python bins=20) makes fewer of its numbers"
                 raise InputError(
                     f"table: column {name} has {len(levels):,} levels, at most {MOST:,} work; "
-                    + (less if numbers else f"--without '{name}' leaves it out")
+                    + (less if numbers_in(levels) else f"--without '{name}' leaves it out")
                 )
         if not self.names or len(self.names) != len(self.levels) or not all(self.levels):
             raise InputError("table: needs a name and at least one level for each column")

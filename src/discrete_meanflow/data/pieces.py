@@ -12,7 +12,7 @@ import torch
 from discrete_meanflow.data.alphabet import small
 from discrete_meanflow.data.codec import Codec, Json, in_text
 from discrete_meanflow.data.content import text
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, told_of
 from discrete_meanflow.types import State
 
 
@@ -44,10 +44,8 @@ class Pieces(Codec):
     @classmethod
     def _from(cls, path: Path, size: int) -> "Pieces":
         pieces = cls(text(path), size)
-        try:
+        with told_of(path):
             _ = pieces.reader
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
         return pieces
 
     @cached_property

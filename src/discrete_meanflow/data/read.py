@@ -123,19 +123,18 @@ def table(
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     places: list[int] = []  # their lines
-    line = 1  # at which the next begins
+    last = 0  # line that was read
     try:
         for row in reader:
+            line, last = last + 1, reader.line_num
             if not any(cell.strip() for cell in row):
-                line = reader.line_num + 1
                 continue
             rows.append([cell.strip() for cell in row])
             places.append(line)
             if len(row) != len(rows[0]):
                 ragged = f"{path}: line {line} has {len(row)} cells, the first {len(rows[0])}"
-                more = f"; it goes on to line {reader.line_num}: is a quote left open?"
-                raise InputError(ragged + more * (reader.line_num > line))
-            line = reader.line_num + 1
+                more = f"; it goes on to line {last}: is a quote left open?"
+                raise InputError(ragged + more * (last > line))
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:

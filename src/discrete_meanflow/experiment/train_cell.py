@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import told_of
 from discrete_meanflow.experiment.base import Cell, Json
 from discrete_meanflow.experiment.order import Order, Progress, cell_settings
 from discrete_meanflow.experiment.record import device_name, rounded, versions, write_json
@@ -24,7 +24,7 @@ def train_cell(
 ) -> None:
     """Train one cell, from its checkpoint if there is one, and write its measurements."""
     stage = Stage(order, cell, watch, stopped)
-    try:
+    with told_of(f"{order.experiment}, cell '{cell.name}'"):
         trainer = stage.train(0, cell.problem, cell.recipe)
         for number, coupling in enumerate(cell.then, 1):
             kernel, problem = copy.deepcopy(trainer.kernels()[0]), cell.problem
@@ -34,8 +34,6 @@ def train_cell(
                     seed = order.seeds[0] + number - 1
                     problem = coupling.problem(problem, kernel, seed, lambda done: stopped())
             trainer = stage.train(number, problem, coupling.recipe, [kernel])
-    except InputError as error:
-        raise InputError(f"{order.experiment}, cell '{cell.name}': {error}") from None
     kernels = zip(trainer.kernels(), order.seeds, strict=True)
     with EXCLUSIVE:  # no other cell changes the precision of products meanwhile
         measurements = [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels]

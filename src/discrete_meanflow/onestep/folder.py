@@ -30,7 +30,7 @@ from discrete_meanflow.data.classes import Classed
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.tokens import CHECKED, STORED, stored
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, told_of
 from discrete_meanflow.files import make_folder, read_whole, replacing, write_whole
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.onestep.plan import Plan
@@ -140,10 +140,8 @@ def copy(folder: Path, to: Path) -> None:
 
 def read_config(folder: Path) -> Config:
     words = read_json(folder / "config.json")
-    try:
+    with told_of(folder):
         return Config.made_from(words)
-    except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
 
 
 def is_trained(folder: Path) -> bool:

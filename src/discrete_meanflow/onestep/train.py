@@ -175,7 +175,7 @@ class Log:
 
     def _lines(self) -> list[dict[str, Any]]:
         found = []
-        there = self.path.exists() or self.path.is_symlink()
+        there = os.path.lexists(self.path)
         held = read_whole(self.path).decode(errors="replace") if there else ""
         for line in held.splitlines():
             try:
