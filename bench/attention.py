@@ -81,8 +81,10 @@ def main() -> None:
         }
         written = both_ways(attend, parts, nullcontext())
         numbers[f"{shape}: written out, ms"] = 1e3 * written
-        for name, (way, choice) in ways.items():
-            numbers[f"{shape}: {name}, over written out"] = both_ways(way, parts, choice) / written
+        for name, (trajectory, choice) in ways.items():
+            numbers[f"{shape}: {name}, over written out"] = (
+                both_ways(trajectory, parts, choice) / written
+            )
     record("attention-cuda", "cuda", "python bench/attention.py", numbers, given.out)
 
 

@@ -13,9 +13,9 @@ import torch
 
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
 from discrete_meanflow.data.kind import Dataset, Smiles
-from discrete_meanflow.data.strings import Strings
-from discrete_meanflow.onestep import OneStepModel
-from discrete_meanflow.onestep.prepare import prepare
+from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.model import OneStepModel
+from discrete_meanflow.model.prepare import prepare
 from side_by_side import RESULTS, record
 
 STEPS, DRAWS = (1, 4, 16, 64), 3000
@@ -31,7 +31,7 @@ def main() -> None:
     molecules = kind.read(given.file).records
     numbers: dict[str, float | int] = {"threads": torch.get_num_threads(), "draws": DRAWS}
     for name, symbol in (("bound atoms", BOUND_ATOM), ("atoms apart", SYMBOL)):
-        codec = Strings.of(molecules, symbol)
+        codec = TextCodec.of(molecules, symbol)
         numbers |= {f"{name}: symbols": codec.vocabulary, f"{name}: positions": codec.length}
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.arrays import Arrays
-from discrete_meanflow.onestep.plan import CPU_SIZE, choose
-from discrete_meanflow.training import Processes, Recipe, Trainer
+from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.model.plan import CPU_SIZE, choose
+from discrete_meanflow.training import Distributed, Recipe, Trainer
 from side_by_side import RESULTS, record
 
 BATCH, BLOCK, BLOCKS = 512, 20, 6
@@ -28,12 +28,12 @@ LAUNCH = ["-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpo
 def work() -> None:
     """What each process does; the first prints steps a second."""
     torch.set_num_threads(1)
-    processes = Processes.here("cpu")
-    codec = Arrays((24,), 12)
+    processes = Distributed.here("cpu")
+    codec = ArrayCodec((24,), 12)
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(12, (5000, 24), generator=g), 12)
     problem = choose(codec, "cpu", CPU_SIZE, 0, BATCH).problem(codec, data)
-    recipe = Recipe(BLOCK * BLOCKS, BATCH, average=0.999, block=BLOCK, compiled=False)
+    recipe = Recipe(BLOCK * BLOCKS, BATCH, ema_decay=0.999, block=BLOCK, compiled=False)
     blocks = Trainer(problem, recipe, [0], processes=processes).blocks()
     next(blocks)
     started = time.perf_counter()

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.data import BigramChain
-from discrete_meanflow.objective import KernelCE, KernelResidual, Objective, ResidualKL, Sampled
+from discrete_meanflow.objective import KernelCE, KernelResidual, Objective, ResidualKL, SampledRate
 from discrete_meanflow.process import PathSample, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import Problem, Recipe, Trainer, sequence_problem
@@ -38,7 +38,7 @@ def eager(problem: Problem, paths: PathSample, device: str) -> float:
 
 
 OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
-    "KR": lambda process: KernelResidual(Sampled(process)),
+    "KR": lambda process: KernelResidual(SampledRate(process)),
     "KL form": lambda process: ResidualKL(),
     "KCE": lambda process: KernelCE(),
 }

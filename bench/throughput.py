@@ -29,13 +29,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.experiment.real_data import PEAK
-from discrete_meanflow.kernel import SoftKernel
-from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.kernel import FlowMapKernel
+from discrete_meanflow.model.plan import CLAMPED, MINIBATCH_OT, MUON
+from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.onestep.plan import CLAMPED, MATCHED, MUON
-from discrete_meanflow.process import Soft
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.times import TauUniform
+from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import Problem, Recipe, Trainer
 from side_by_side import RESULTS, library_step, record, seconds
 
@@ -51,11 +51,11 @@ def peak(device: str) -> float:
     return 2 * 2048**3 / seconds(lambda: a @ a, 5)
 
 
-def network(size: float) -> AdaptiveTransformer:
-    return AdaptiveTransformer.sized(V, D, size)
+def network(size: float) -> DiT:
+    return DiT.sized(V, D, size)
 
 
-def flops_per_token(net: AdaptiveTransformer, times: int = 1) -> float:
+def flops_per_token(net: DiT, times: int = 1) -> float:
     """Of forward and backward together, with so many times in a sequence."""
     read = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
     parameters = sum(p.numel() for p in net.parameters()) - read + read * times / D
@@ -64,7 +64,9 @@ def flops_per_token(net: AdaptiveTransformer, times: int = 1) -> float:
 
 def recipe(batch: int, device: str, muon: float) -> Recipe:
     bf16 = device == "cuda"
-    return Recipe(1000, batch, average=0.999, bf16=bf16, compiled=True, muon=muon, block=BLOCK)
+    return Recipe(
+        1000, batch, ema_decay=0.999, bf16=bf16, compiled=True, muon_ratio=muon, block=BLOCK
+    )
 
 
 def idle(name: str, work: Callable[[], object], whole: float) -> dict[str, float]:
@@ -123,7 +125,7 @@ def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
 def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:
     """Of one step of generation."""
     device, process = trainer.device.type, trainer.problem.process
-    assert isinstance(process, Soft)
+    assert isinstance(process, OneHotFlow)
     noise = torch.Generator(device).manual_seed(0)
     start = process.source((4 * trainer.recipe.batch, D), noise)
     sampler = KernelSampler(trainer.kernels()[0])
@@ -139,14 +141,16 @@ def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[
     }
 
 
-def prepared(size: float, batch: int, device: str, muon: float, clamps: float = 0.0) -> Trainer:
+def prepared(
+    size: float, batch: int, device: str, muon: float, conditioning: float = 0.0
+) -> Trainer:
     """Of a network of a size, on random records."""
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
     problem = Problem(
-        Soft(data, clamps, MATCHED),
-        TauUniform(V),
-        lambda: SoftKernel(network(size), V),
+        OneHotFlow(data, conditioning, MINIBATCH_OT),
+        ClockUniform(V),
+        lambda: FlowMapKernel(network(size), V),
         PosteriorRegression(),
     )
     return Trainer(problem, recipe(batch, device, muon), [0], device)

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
-from discrete_meanflow.objective import KernelResidual, Sampled
+from discrete_meanflow.objective import KernelResidual, SampledRate
 from discrete_meanflow.process import ChainProcess, PathSample
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import UniformGap
@@ -82,7 +82,7 @@ def main() -> None:
             process,
             UniformGap(0.01),
             lambda network=network: BoundaryKernel(network(u.states), Exponential.of(u)),
-            KernelResidual(Sampled(process)),
+            KernelResidual(SampledRate(process)),
         )
         trainer = Trainer(problem, Recipe(30_000), SEEDS, given.device)
         paths = trainer._draw(STEPS, trainer.generators)

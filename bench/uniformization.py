@@ -23,7 +23,7 @@ from side_by_side import RESULTS, anonymous_mib, record
 QUEUE = BulkQueue({1: 10.0, 8: 10.0, 64: 5.0}, service=40.0)
 
 
-def measured(way: str, states: int, pipe: Any) -> None:
+def measured(trajectory: str, states: int, pipe: Any) -> None:
     """Run one way; send (seconds, MiB above the start, law)."""
     u = truncate(QUEUE, states)
     p = torch.zeros(states, dtype=torch.float64)
@@ -37,7 +37,7 @@ def measured(way: str, states: int, pipe: Any) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.perf_counter()
-    if way == "dense":
+    if trajectory == "dense":
         law = scipy.linalg.expm(u.to_dense().numpy()) @ p.numpy()
     else:
         law = uniformized_action(lambda v: u @ v, QUEUE.max_exit_rate, p, 1.0).numpy()
@@ -54,11 +54,11 @@ def main() -> None:
     given = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     found = {}
-    for way in ("uniformization", "dense"):
+    for trajectory in ("uniformization", "dense"):
         ours, theirs = context.Pipe(duplex=False)
-        worker = context.Process(target=measured, args=(way, given.states, theirs))
+        worker = context.Process(target=measured, args=(trajectory, given.states, theirs))
         worker.start()
-        found[way] = ours.recv()
+        found[trajectory] = ours.recv()
         worker.join()
     (fast, small, law), (slow, large, exact) = found["uniformization"], found["dense"]
     record(

@@ -7,7 +7,7 @@ import numpy
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.onestep.prepare import dataset_of, prepare
+from discrete_meanflow.model.prepare import dataset_of, prepare
 from test_cli import in_process
 
 FILES = [name for name in kinds.KINDS if "tokenised" not in name]  # which have tests of their own
@@ -59,4 +59,4 @@ def prepared(folder, **changes):
     return folder
 
 
-ATTENTION = {"width": 16, "layers": 1, "heads": 2, "matched": 8, "muon": 4.0}
+ATTENTION = {"width": 16, "layers": 1, "heads": 2, "minibatch_ot": 8, "muon": 4.0}

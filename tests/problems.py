@@ -4,7 +4,7 @@ import torch
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.chains import BulkQueue
-from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law, TokenArray
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, Kernel, UnconstrainedKernel
 from discrete_meanflow.network import MLP
@@ -20,10 +20,10 @@ from discrete_meanflow.process import (
 )
 from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
 from discrete_meanflow.times import (
+    ClockUniform,
     FromSource,
     LogitNormal,
-    Mixed,
-    TauUniform,
+    MixedTimes,
     TimeSampler,
     UniformGap,
 )
@@ -35,7 +35,7 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-GENERATORS: dict[str, Generator] = {
+GENERATORS: dict[str, RateGenerator] = {
     **chains.paper_chains(),
     "random dense": chains.random_dense(6, seeded(7)),
     "long ring": chains.ring(9, 5.0, 0.5),
@@ -54,10 +54,10 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "uniform, no gap": UniformGap(0.0),
     "logit-normal": LogitNormal(0.0),
     "logit-normal -0.4": LogitNormal(-0.4),
-    "mixed": Mixed(0.25, UniformGap(0.01)),
+    "mixed": MixedTimes(0.25, UniformGap(0.01)),
     "from the source": FromSource(0.01),
-    "diagonal": Mixed(0.0, UniformGap(0.01)),
-    "tau": TauUniform(5, 0.25),
+    "diagonal": MixedTimes(0.0, UniformGap(0.01)),
+    "tau": ClockUniform(5, 0.25),
 }
 
 

@@ -21,9 +21,9 @@ from discrete_meanflow import __version__, cli, files
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Scale
-from discrete_meanflow.experiment.order import Order
+from discrete_meanflow.experiment.order import RunSpec
 from discrete_meanflow.experiment.run import reproduce
-from discrete_meanflow.guard import guarded
+from discrete_meanflow.guard import run_guarded
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
 
@@ -81,7 +81,7 @@ def test_list_names_every_experiment_and_claim(monkeypatch, capsys):
     text = " ".join(out.split())
     for name, experiment in catalog.EXPERIMENTS.items():
         assert name in text
-        assert all(" ".join(p.split()) in text for p in experiment.promises)
+        assert all(" ".join(p.split()) in text for p in experiment.claims_summary)
 
 
 @pytest.mark.parametrize("name", catalog.EXPERIMENTS)
@@ -142,7 +142,7 @@ def test_the_demo_does_not_touch_another_run(tmp_path, monkeypatch, capsys):
 
 
 def order(folder, name="time-sampler-ablation", jobs=1):
-    return Order(name, (7, 8), "cpu", Scale.toy, folder, jobs)
+    return RunSpec(name, (7, 8), "cpu", Scale.toy, folder, jobs)
 
 
 def measured(results):
@@ -208,7 +208,7 @@ def test_cells_that_another_experiment_has_trained_are_not_trained_again(tmp_pat
 
     def make(name, only=""):
         trained = set()
-        wanted = Order(name, (7, 8), "cpu", Scale.toy, tmp_path / name, 1, only)
+        wanted = RunSpec(name, (7, 8), "cpu", Scale.toy, tmp_path / name, 1, only)
         return reproduce(wanted, lambda news: trained.add(news.cell)), trained
 
     make("objective-comparison", "bigram (4, 8), KR")
@@ -343,11 +343,11 @@ def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys
     before = signal.getsignal(signal.SIGTERM)
 
     def write():
-        with files.replacing(tmp_path / "a.txt") as partial:
+        with files.replace_atomically(tmp_path / "a.txt") as partial:
             partial.write_text("half")
             os.kill(os.getpid(), signal.SIGTERM)
 
-    assert guarded(write) == 130
+    assert run_guarded(write) == 130
     assert capsys.readouterr().err == "dmf: stopped at once.\n"  # with nothing to go on from
     assert not list(tmp_path.iterdir())
     assert signal.getsignal(signal.SIGTERM) is before

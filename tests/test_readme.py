@@ -31,7 +31,7 @@ def test_the_examples_work_when_pasted():
     assert len(names["gen"].sample(3)) == 3
     exec(objectives, names)
     # What was measured: our estimator with pairs at t = r, the paper's with the paper's.
-    assert names["ours"].times == dmf.Mixed(0.75, dmf.UniformGap(0.02), 0.0)
+    assert names["ours"].times == dmf.MixedTimes(0.75, dmf.UniformGap(0.02), 0.0)
     assert names["paper"].times == dmf.UniformGap(0.02)
 
 

@@ -17,7 +17,7 @@ class DataError(InputError):
 
 
 @contextlib.contextmanager
-def told_of(place: object) -> Iterator[None]:
+def error_context(place: object) -> Iterator[None]:
     """Puts the place before what is said of bad input."""
     try:
         yield

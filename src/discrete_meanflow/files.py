@@ -13,7 +13,7 @@ MOST_TEXT = 2**30  # bytes of a text that is read at once
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_atomically(path: Path) -> Iterator[Path]:
     """A temporary file beside ``path`` to write to, which takes its place at the end.
 
     Until then, and if anything goes wrong, what was there before stays.
@@ -31,13 +31,13 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with replace_atomically(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
 
 
-def read_whole(path: Path) -> bytes:
+def read_regular_file(path: Path) -> bytes:
     """A text of a run, if it is a file: a pipe would be waited for, and a device may never end."""
     if not path.is_file():
         raise InputError(f"{path} is no file: put the file in its place, or remove it")
@@ -68,7 +68,7 @@ def digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """While inside, no other process may be: it is refused. A lock ends with its process."""
     try:
         import fcntl
@@ -92,7 +92,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Of writers that were killed in the middle: no one else may be writing there."""
     for left in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.signals import terminated_as_interrupted
+from discrete_meanflow.signals import sigterm_as_interrupt
 
 BAD_INPUT, OUR_BUG, STOPPED = 2, 70, 130
 
 
-def guarded(action: Callable[[], object]) -> int:
+def run_guarded(action: Callable[[], object]) -> int:
     """0 done, 2 bad input or too large a one (one line), 70 our bug (a log), 130 stopped."""
     try:
-        with terminated_as_interrupted():
+        with sigterm_as_interrupt():
             action()
     except InputError as error:
         print(f"dmf: {' '.join(str(error).split())}", file=sys.stderr)

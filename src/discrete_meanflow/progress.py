@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 
-class News(Protocol):
+class ProgressEvent(Protocol):
     """What a training cell tells: see ``experiment.run.Progress``."""
 
     @property
@@ -39,7 +39,7 @@ class Bars:
         self.progress = progress
         self.tasks: dict[str, TaskID] = {}
 
-    def __call__(self, news: News) -> None:
+    def __call__(self, news: ProgressEvent) -> None:
         if news.cell not in self.tasks:
             self.tasks[news.cell] = self.progress.add_task(
                 news.cell, total=news.iterations, numbers=""

@@ -9,7 +9,7 @@ from multiprocessing import resource_tracker
 
 
 @contextlib.contextmanager
-def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
+def stop_requests(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
     asked: list[int] = []
 
@@ -33,7 +33,7 @@ def stop_signals(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """SIGTERM is obeyed as Ctrl-C is: what was begun is cleared away."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -46,7 +46,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held_back(number: signal.Signals) -> Iterator[None]:
+def blocked_signal(number: signal.Signals) -> Iterator[None]:
     """A signal that comes meanwhile is obeyed at the end; processes started meanwhile never see it.
 
     To ignore it meanwhile would keep it from them as well, and lose it for us.

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import torch
 
+from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.tau import Tau
 from discrete_meanflow.types import Times
 
 
@@ -91,7 +91,7 @@ class LogitNormal(TimeSampler):
 
 
 @dataclass(frozen=True)
-class Mixed(TimeSampler):
+class MixedTimes(TimeSampler):
     """A share of pairs from ``pairs``; the rest are near the diagonal, ``t = r + epsilon``.
 
     share = 0 is the training of an instantaneous generator; share = 1 is ``pairs`` itself.
@@ -113,7 +113,7 @@ class Mixed(TimeSampler):
         return TimePair(torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon))
 
 
-class TauUniform(TimeSampler):
+class ClockUniform(TimeSampler):
     """``r < s < t`` with ``tau(r), tau(s), tau(t)`` uniform: for soft states over V symbols.
 
     A share ``whole`` of the pairs is (0, 1), the step that generation takes at once.
@@ -122,7 +122,7 @@ class TauUniform(TimeSampler):
     def __init__(self, vocabulary: int, whole: float = 0.1) -> None:
         if not 0 <= whole <= 1:
             raise InputError(f"time sampler: the share of pairs (0, 1) must lie in [0, 1]: {whole}")
-        self.clock, self.whole = Tau(vocabulary), whole
+        self.clock, self.whole = DecodingClock(vocabulary), whole
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
         low, high = torch.stack([_uniform(shape, g), _uniform(shape, g)]).sort(0).values

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import SoftKernel
+from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.metric.sequences import numbered
-from discrete_meanflow.network import FlatMLP, SingleTime
+from discrete_meanflow.network import DiagonalNetwork, FlatMLP
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import Posterior, Soft
-from discrete_meanflow.process.matching import nearest_pairs
+from discrete_meanflow.process import ExactPosterior, OneHotFlow
+from discrete_meanflow.process.minibatch_ot import greedy_assignment
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.simplex import delta
-from discrete_meanflow.times import TauUniform, TimePair
-from discrete_meanflow.training import Coupling, Problem, Recipe, train
+from discrete_meanflow.times import ClockUniform, TimePair
+from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, train
 from problems import seeded
 
 LAW = BigramChain.dirichlet(3, 4, 0.3)
@@ -27,15 +27,15 @@ LAW = BigramChain.dirichlet(3, 4, 0.3)
 def test_pairs_are_a_permutation_and_the_nearest_is_among_them(m, seed, values):
     """Also where many are equally near."""
     nearness = torch.randint(values, (3, m, m), generator=torch.Generator().manual_seed(seed))
-    column = nearest_pairs(nearness.float())
+    column = greedy_assignment(nearness.float())
     assert torch.equal(column.sort(-1).values, torch.arange(m).expand(3, m))
     chosen = nearness.gather(-1, column[..., None])[..., 0]
     assert torch.equal(chosen.amax(-1), nearness.amax((-1, -2)))
 
 
-def starts(matched, shape=(5, 30), clamps=0.0):
+def starts(minibatch_ot, shape=(5, 30), conditioning=0.0):
     """Paths at r = 0, where the state is the noise itself."""
-    process, zero = Soft(LAW, clamps, matched), torch.zeros(shape)
+    process, zero = OneHotFlow(LAW, conditioning, minibatch_ot), torch.zeros(shape)
     return process.path(TimePair(zero, zero + 0.5), seeded(), 0)
 
 
@@ -59,7 +59,7 @@ def test_matched_noise_is_near_its_data_and_nearer_in_larger_groups():
 
 def test_where_something_is_known_the_noise_is_independent():
     """Else it would not be normal given what is known, as it is when one samples."""
-    ours, plain = (starts(group, clamps=0.5) for group in (150, 0))
+    ours, plain = (starts(group, conditioning=0.5) for group in (150, 0))
     known = (plain.r == 1).any(-1)
     assert 0 < known.sum() < known.numel()
     assert torch.equal(ours.x[known], plain.x[known])
@@ -67,7 +67,9 @@ def test_where_something_is_known_the_noise_is_independent():
 
 
 def joint_tv(kernel, steps):
-    y = KernelSampler.steps(kernel, steps).sample(Soft(LAW).source((20_000, 4), seeded()), seeded())
+    y = KernelSampler.steps(kernel, steps).sample(
+        OneHotFlow(LAW).source((20_000, 4), seeded()), seeded()
+    )
     every = torch.cartesian_prod(*[torch.arange(3)] * 4)
     return total_variation(frequencies(numbered(y, 3), 81), LAW.log_prob(every).exp()).item()
 
@@ -75,18 +77,18 @@ def joint_tv(kernel, steps):
 def test_matched_noise_is_carried_to_the_law_of_the_data():
     """By a diagonal that already tells one noise from another at time 0."""
 
-    def diagonal(matched):
+    def diagonal(minibatch_ot):
         problem = Problem(
-            Soft(LAW, matched=matched),
-            TauUniform(3),
-            lambda: SoftKernel(FlatMLP(3, 4, 48, 1), 3),
+            OneHotFlow(LAW, minibatch_ot=minibatch_ot),
+            ClockUniform(3),
+            lambda: FlowMapKernel(FlatMLP(3, 4, 48, 1), 3),
             PosteriorRegression(),
         )
-        kernel = train(problem, Recipe(300, batch=128, learning_rate=5e-3, average=0.97), seed=0)
-        return SoftKernel(SingleTime(kernel.network), 3)
+        kernel = train(problem, Recipe(300, batch=128, learning_rate=5e-3, ema_decay=0.97), seed=0)
+        return FlowMapKernel(DiagonalNetwork(kernel.network), 3)
 
     plain, ours = diagonal(0), diagonal(128)
-    z = Soft(LAW).source((500, 4), seeded())
+    z = OneHotFlow(LAW).source((500, 4), seeded())
     zero = torch.zeros(1, 1)
     spread = [k(z, zero, zero).softmax(-1).std(0).max().item() for k in (plain, ours)]
     assert spread[0] < 0.1 < spread[1]
@@ -95,16 +97,16 @@ def test_matched_noise_is_carried_to_the_law_of_the_data():
 
 
 def test_couples_keep_to_it():
-    process = Soft(LAW, matched=9)
-    kernel = SoftKernel(FlatMLP(3, 4, 8, 1), 3)
-    assert Coupling(20, 2, Recipe(1)).couples(process, kernel, 0).matched == 9
-    assert "matched=9" in repr(process)
-    assert "matched" not in repr(Soft(LAW))
+    process = OneHotFlow(LAW, minibatch_ot=9)
+    kernel = FlowMapKernel(FlatMLP(3, 4, 8, 1), 3)
+    assert FlowMapDistillation(20, 2, Recipe(1)).couples(process, kernel, 0).minibatch_ot == 9
+    assert "minibatch_ot=9" in repr(process)
+    assert "minibatch_ot" not in repr(OneHotFlow(LAW))
 
 
 def test_what_cannot_be():
     with pytest.raises(InputError, match="groups of at least 1"):
-        Soft(LAW, matched=-1)
+        OneHotFlow(LAW, minibatch_ot=-1)
     half = torch.full((1, 1), 0.5)
     with pytest.raises(InputError, match="no closed form"):
-        Posterior(Soft(LAW, matched=2))(torch.zeros(1, 4, 3), half, half)
+        ExactPosterior(OneHotFlow(LAW, minibatch_ot=2))(torch.zeros(1, 4, 3), half, half)

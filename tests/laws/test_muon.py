@@ -7,23 +7,23 @@ from hypothesis import strategies as st
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import SoftKernel
-from discrete_meanflow.network import AdaptiveTransformer, FlatMLP, Transformer
+from discrete_meanflow.kernel import FlowMapKernel
+from discrete_meanflow.network import DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import Soft
-from discrete_meanflow.times import TauUniform
+from discrete_meanflow.process import OneHotFlow
+from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint, sequence_problem
 from discrete_meanflow.training.muon import Muon, cut, inner_matrices, orthogonal
 from problems import seeded
 
 LAW = BigramChain.dirichlet(3, 4)
 PROBLEM = Problem(
-    Soft(LAW),
-    TauUniform(3),
-    lambda: SoftKernel(AdaptiveTransformer(3, 4, 8, 2, 2), 3),
+    OneHotFlow(LAW),
+    ClockUniform(3),
+    lambda: FlowMapKernel(DiT(3, 4, 8, 2, 2), 3),
     PosteriorRegression(),
 )
-RECIPE = Recipe(20, batch=16, block=5, average=0.9, muon=2.0)
+RECIPE = Recipe(20, batch=16, block=5, ema_decay=0.9, muon_ratio=2.0)
 INNER = inner_matrices(PROBLEM.build(0))
 
 
@@ -69,7 +69,7 @@ def test_nothing_comes_of_nothing():
 @pytest.mark.parametrize(
     ("network", "count"),
     [
-        (AdaptiveTransformer(3, 4, 8, 2, 2), 8),  # four in each of two layers
+        (DiT(3, 4, 8, 2, 2), 8),  # four in each of two layers
         (FlatMLP(3, 4, 16, 1), 3),
         (Transformer(3, 4), 0),  # its layers are no nn.ModuleList
     ],
@@ -159,4 +159,4 @@ def test_a_bad_ratio_is_refused(ratio):
 
 def test_a_network_without_repeated_layers_is_refused():
     with pytest.raises(InputError, match="ModuleList"):
-        Trainer(sequence_problem(LAW), Recipe(10, muon=1.0), [1])
+        Trainer(sequence_problem(LAW), Recipe(10, muon_ratio=1.0), [1])

@@ -6,14 +6,14 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network import (
     MLP,
-    AdaptiveTransformer,
+    DiagonalNetwork,
+    DiT,
     FlatMLP,
-    SingleTime,
     Transformer,
     adaptive,
     transformer,
 )
-from discrete_meanflow.network.adaptive import Rotation
+from discrete_meanflow.network.dit import Rotation
 from discrete_meanflow.objective import finite_difference, forward_mode
 from discrete_meanflow.simplex import delta
 from problems import seeded
@@ -27,9 +27,9 @@ def networks():
         made = {
             "mlp": MLP(STATES, 16, 3),
             "transformer": Transformer(STATES, LENGTH, 16, 2, 2, 16, 8),
-            "single time": SingleTime(Transformer(STATES, LENGTH, 16, 2, 2, 16, 8)),
-            "adaptive": AdaptiveTransformer(STATES, LENGTH, 16, 2, 2),
-            "rotary": AdaptiveTransformer(STATES, LENGTH, 16, 2, 2, rotary=True),
+            "single time": DiagonalNetwork(Transformer(STATES, LENGTH, 16, 2, 2, 16, 8)),
+            "adaptive": DiT(STATES, LENGTH, 16, 2, 2),
+            "rotary": DiT(STATES, LENGTH, 16, 2, 2, rotary=True),
             "flat": FlatMLP(STATES, LENGTH, 16, 2),
         }
         for name in ("adaptive", "rotary", "flat"):  # whose last layers begin at zero
@@ -136,14 +136,14 @@ def test_one_time_for_the_whole_batch(network):
 @pytest.mark.parametrize("parameters", [3e5, 1e6, 1e7, 1e8])
 def test_one_dial_for_the_size(parameters):
     with torch.device("meta"):
-        network = AdaptiveTransformer.sized(27, 32, parameters)
+        network = DiT.sized(27, 32, parameters)
     count = sum(p.numel() for p in network.parameters())
     assert 0.4 * parameters < count <= parameters
 
 
 def test_half_the_precision_gives_nearly_the_same():
     torch.manual_seed(0)
-    network = AdaptiveTransformer(5, 4, 64, 3, 2)
+    network = DiT(5, 4, 64, 3, 2)
     for p in network.parameters():  # a fresh one is the identity
         torch.nn.init.normal_(p, std=0.1)
     carried = []
@@ -170,9 +170,9 @@ def test_rotary_attention_sees_distances_alone():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: AdaptiveTransformer(1, 4),
-        lambda: AdaptiveTransformer(4, 0),
-        lambda: AdaptiveTransformer(4, 4, 18, 2, 6),
+        lambda: DiT(1, 4),
+        lambda: DiT(4, 0),
+        lambda: DiT(4, 4, 18, 2, 6),
         lambda: FlatMLP(1, 4),
         lambda: FlatMLP(4, 4, 15),
     ],
@@ -198,7 +198,7 @@ def test_positions_of_a_transformer_see_each_other_and_their_place():
 def test_the_papers_parameter_count(vocabulary, length, count):
     network = Transformer(vocabulary + 1, length)
     assert sum(p.numel() for p in network.parameters()) == count
-    assert sum(p.numel() for p in SingleTime(network).parameters()) == count
+    assert sum(p.numel() for p in DiagonalNetwork(network).parameters()) == count
 
 
 def test_bad_sizes_are_refused():
@@ -269,7 +269,7 @@ def test_short_sequences_of_narrow_heads_have_the_efficient_kernel(
 ):
     """Alone: an order of kernels would be torch's own again at its first choice."""
     cuda = torch.backends.cuda
-    with transformer.quick_attention(AdaptiveTransformer(4, length, width, 1, heads), length):
+    with transformer.quick_attention(DiT(4, length, width, 1, heads), length):
         others = cuda.flash_sdp_enabled(), cuda.cudnn_sdp_enabled()
         assert cuda.mem_efficient_sdp_enabled()
         assert others == ((False, False) if efficient_alone else (True, True))

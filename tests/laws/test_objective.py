@@ -14,7 +14,7 @@ from discrete_meanflow.objective import (
     ExactExpectation,
     KernelResidual,
     ModelExpectation,
-    Sampled,
+    SampledRate,
     TransitionLikelihood,
     Weighted,
     finite_difference,
@@ -74,13 +74,13 @@ def expected_gradient(objective, kernel, process):
 
 
 OBJECTIVES = {
-    "single sample": KernelResidual(Sampled(RING)),
-    "single sample, finite difference": KernelResidual(Sampled(RING), finite_difference),
+    "single sample": KernelResidual(SampledRate(RING)),
+    "single sample, finite difference": KernelResidual(SampledRate(RING), finite_difference),
     "exact expectation": KernelResidual(ExactExpectation(RING)),
     "model expectation": KernelResidual(ModelExpectation(RING)),
     "transition likelihood": TransitionLikelihood(),
     "boundary penalty": BoundaryPenalty(3),
-    "weighted": Weighted((1.0, KernelResidual(Sampled(RING))), (10.0, BoundaryPenalty(3))),
+    "weighted": Weighted((1.0, KernelResidual(SampledRate(RING))), (10.0, BoundaryPenalty(3))),
 }
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 
@@ -108,7 +108,7 @@ def test_a_wrong_kernel_is_not_stationary(name):
 
 def test_sampled_targets_are_unbiased():
     path, weight = enumerated(RING)
-    sampled, exact = Sampled(RING)(None, path), ExactExpectation(RING)(None, path)
+    sampled, exact = SampledRate(RING)(None, path), ExactExpectation(RING)(None, path)
     for x in range(3):
         here = path.x == x
         mean = (sampled[here] * (3 * weight[here])[:, None]).sum(0)
@@ -123,7 +123,7 @@ def test_more_draws_vary_less():
     spread = []
     for draws in (1, 8):
         path = PathSample(x, r, t, categorical(law, seeded(), draws), law, x.new_empty(n, 0), t)
-        spread.append(Sampled(RING, draws)(None, path).var(0).sum().item())
+        spread.append(SampledRate(RING, draws)(None, path).var(0).sum().item())
     assert 7 < spread[0] / spread[1] < 9.2
 
 
@@ -168,7 +168,7 @@ def test_the_boundary_penalty_is_zero_by_construction_only():
 
 def test_a_process_without_a_matrix_trains_by_sampling_only():
     queue = SimulatedProcess(BulkQueue(), 64)
-    Sampled(queue, 4)
+    SampledRate(queue, 4)
     for estimator in (ExactExpectation, ModelExpectation):
         with pytest.raises(InputError, match="needs a generator matrix"):
             estimator(queue)
@@ -176,6 +176,6 @@ def test_a_process_without_a_matrix_trains_by_sampling_only():
 
 def test_bad_parameters_are_refused():
     with pytest.raises(InputError, match="at least one draw"):
-        Sampled(RING, 0)
+        SampledRate(RING, 0)
     with pytest.raises(InputError, match="weights >= 0"):
         Weighted((-1.0, OBJECTIVES["single sample"]))

@@ -13,7 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.sequence_parts import exact_kernel
 from discrete_meanflow.kernel import BoundaryKernel
 from discrete_meanflow.network import MLP, Transformer
-from discrete_meanflow.sampler import OrderedSampler, bisection, without
+from discrete_meanflow.sampler import UnmaskingSampler, bisection, forbid
 from discrete_meanflow.schedule import Linear
 from problems import seeded
 from statistics_of_draws import passes_chi_square
@@ -55,13 +55,13 @@ def test_with_enough_steps_two_of_a_group_have_a_known_position_between(length):
 
 @pytest.mark.parametrize("steps", [4, 8])
 def test_bisection_draws_from_the_joint_law_of_a_chain(steps):
-    sampler = OrderedSampler.bisecting(exact_kernel(CHAIN), D, steps)
+    sampler = UnmaskingSampler.bisecting(exact_kernel(CHAIN), D, steps)
     assert passes_chi_square(numbers(sampler.sample(torch.full((N, D), V), seeded())), joint_law())
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_in_too_few_steps_it_does_not(steps):
-    sampler = OrderedSampler.bisecting(exact_kernel(CHAIN), D, steps)
+    sampler = UnmaskingSampler.bisecting(exact_kernel(CHAIN), D, steps)
     y = sampler.sample(torch.full((N, D), V), seeded())
     assert not passes_chi_square(numbers(y), joint_law())
 
@@ -69,7 +69,7 @@ def test_in_too_few_steps_it_does_not(steps):
 def test_known_positions_stay_and_the_others_follow_them():
     x = torch.full((N, D), V)
     x[:, 2] = 1
-    y = OrderedSampler(exact_kernel(CHAIN), [[2], [0, 4], [1, 3]]).sample(x, seeded())
+    y = UnmaskingSampler(exact_kernel(CHAIN), [[2], [0, 4], [1, 3]]).sample(x, seeded())
     assert (y[:, 2] == 1).all()
     given = joint_law().reshape([V] * D).clone()
     given[:, :, [0, 2]] = 0
@@ -92,7 +92,7 @@ def test_the_network_is_asked_at_the_share_that_is_known():
     network = Recording()
     x = torch.full((2, D), V)
     x[1, 3] = 0  # known from the start
-    OrderedSampler(BoundaryKernel(network, Linear(), V), [[0, 4], [1, 2, 3]]).sample(x, seeded())
+    UnmaskingSampler(BoundaryKernel(network, Linear(), V), [[0, 4], [1, 2, 3]]).sample(x, seeded())
     for (states, r, t), known in zip(network.asked, ([0, 1], [2, 3]), strict=True):
         assert states.ne(V).sum(-1).tolist() == known
         assert torch.allclose(r, (torch.tensor(known) / D)[:, None].expand(2, D).double())
@@ -101,9 +101,11 @@ def test_the_network_is_asked_at_the_share_that_is_known():
 
 def test_no_mask_is_left_and_adjustments_act_on_every_step():
     flat = BoundaryKernel(Recording(), Linear(), V)
-    y = OrderedSampler.bisecting(flat, D, 3).sample(torch.full((500, D), V), seeded())
+    y = UnmaskingSampler.bisecting(flat, D, 3).sample(torch.full((500, D), V), seeded())
     assert set(y.unique().tolist()) == {0, 1, 2}
-    y = OrderedSampler.bisecting(flat, D, 3, [without(0)]).sample(torch.full((500, D), V), seeded())
+    y = UnmaskingSampler.bisecting(flat, D, 3, [forbid(0)]).sample(
+        torch.full((500, D), V), seeded()
+    )
     assert set(y.unique().tolist()) == {1, 2}
 
 
@@ -112,12 +114,12 @@ def test_no_mask_is_left_and_adjustments_act_on_every_step():
 )
 def test_groups_that_are_no_partition_are_refused(groups):
     with pytest.raises(InputError, match="must lie in one group"):
-        OrderedSampler(exact_kernel(CHAIN), groups)
+        UnmaskingSampler(exact_kernel(CHAIN), groups)
 
 
 def test_a_kernel_without_masks_is_refused():
     with pytest.raises(InputError, match="kernel of masks"):
-        OrderedSampler(BoundaryKernel(MLP(4), Linear()), [[0]])
+        UnmaskingSampler(BoundaryKernel(MLP(4), Linear()), [[0]])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_kernel_without_masks_is_refused():
 def test_starts_that_do_not_fit_are_refused(x, what):
     network = Transformer(V + 1, D, 16, 1, 2, 16, 8)
     with pytest.raises(InputError, match=what):
-        OrderedSampler.bisecting(BoundaryKernel(network, Linear(), V), D, 2).sample(x, seeded())
+        UnmaskingSampler.bisecting(BoundaryKernel(network, Linear(), V), D, 2).sample(x, seeded())
 
 
 def test_no_steps_are_refused():

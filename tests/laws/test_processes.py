@@ -15,13 +15,13 @@ import torch
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import SoftKernel
-from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.kernel import FlowMapKernel
+from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import ResidualKL
-from discrete_meanflow.process import Soft
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.training import (
-    Coupling,
-    Processes,
+    Distributed,
+    FlowMapDistillation,
     Recipe,
     Trainer,
     checkpoint,
@@ -44,12 +44,12 @@ SCRIPT = textwrap.dedent("""
     made = couples(processes) if sys.argv[3] == "soft" else ()
     torch.save((losses, trainer.parameters, made), f"{sys.argv[1]}/{processes.rank}.pt")
 """)
-RECIPE = Recipe(6, batch=16, learning_rate=1e-3, average=0.9, block=3)
+RECIPE = Recipe(6, batch=16, learning_rate=1e-3, ema_decay=0.9, block=3)
 
 
 def problem(name):
     if name == "soft":
-        return sequence_problem(LAW, process=Soft)
+        return sequence_problem(LAW, process=OneHotFlow)
     return sequence_problem(LAW, objective=ResidualKL())  # takes a derivative in forward mode
 
 
@@ -57,11 +57,11 @@ def couples(processes):
     """By an untrained kernel, in seven lots: the last round has work for one process of two."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coupling, "lot_size", lambda *sizes: 10)
-        network, rounds = AdaptiveTransformer(3, 4, 32, 1, 2), []
+        network, rounds = DiT(3, 4, 32, 1, 2), []
         for i, p in enumerate(network.parameters()):
             torch.nn.init.normal_(p, generator=torch.Generator().manual_seed(i))
-        made = Coupling(65, 2, RECIPE).couples(
-            Soft(LAW, clamps=0.5), SoftKernel(network, 3), 0,
+        made = FlowMapDistillation(65, 2, RECIPE).couples(
+            OneHotFlow(LAW, conditioning=0.5), FlowMapKernel(network, 3), 0,
             lambda done: bool(rounds.append(done)), processes,
         )  # fmt: skip
     assert rounds[-1] == 1
@@ -108,7 +108,7 @@ def test_two_processes_are_one(name, launcher, tmp_path):
     assert all(torch.equal(first[n], second[n]) for n in first)
     if name == "soft":  # couples that each made half of
         assert all(map(torch.equal, made, theirs))
-        assert all(map(torch.equal, made, couples(Processes())))
+        assert all(map(torch.equal, made, couples(Distributed())))
     one, parameters = alone(name)
     assert torch.allclose(torch.tensor(losses), torch.tensor(one), rtol=1e-4)
     # AdamW's first steps follow the sign of tiny gradients: rounding shows, and no more.
@@ -125,13 +125,13 @@ def test_a_batch_in_pieces_is_the_batch(name):
 
 def test_shares_keep_the_halves_of_a_batch():
     batch = torch.arange(8)[None]
-    shares = [Processes(2, rank).share(batch, 1)[0].tolist() for rank in (0, 1)]
+    shares = [Distributed(2, rank).share(batch, 1)[0].tolist() for rank in (0, 1)]
     assert shares == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
 def test_what_cannot_be_shared_is_refused():
     with pytest.raises(InputError, match="cannot be shared by 3 processes: take a multiple of 6"):
-        Trainer(problem("soft"), RECIPE, [0], processes=Processes(3, 0))
+        Trainer(problem("soft"), RECIPE, [0], processes=Distributed(3, 0))
     with pytest.raises(InputError, match="3 pieces do not divide 16"):
         Recipe(1, batch=16, accumulate=3)
 

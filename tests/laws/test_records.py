@@ -20,7 +20,7 @@ from discrete_meanflow.data import tokens as token_files
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.lines import LineFile
-from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
 
 parts = importlib.import_module("discrete_meanflow.data.split")  # the name is a function's, too
@@ -75,17 +75,17 @@ def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
         codec.known("C(=N)")
     monkeypatch.setattr(chemistry, "MOST_BOUND", 4)  # there are five
     assert Smiles().of(few).codec.alphabet.symbols == "()1=CNO_"
-    many = Strings.of([f"[{i}]" for i in range(300)], SYMBOL)
+    many = TextCodec.of([f"[{i}]" for i in range(300)], SYMBOL)
     with pytest.raises(InputError) as refused:
         many.known("C")
     assert len(str(refused.value)) < 300
 
 
 def test_an_atom_in_brackets_is_a_symbol():
-    codec = Strings.of(["c1c[nH]cc1", "C[NH3+]", "ClCBr"], SYMBOL)
+    codec = TextCodec.of(["c1c[nH]cc1", "C[NH3+]", "ClCBr"], SYMBOL)
     assert codec.length == 7
     assert codec.alphabet.cut("CCl[nH]1") == ["C", "Cl", "[nH]", "1"]
-    again = Strings.made_from(json.loads(json.dumps(codec.describe())))
+    again = TextCodec.from_json(json.loads(json.dumps(codec.describe())))
     assert again == codec
     tokens, held = again.clamp("c?[nH]?1")
     assert held.tolist() == [True, False, True, False, True, False, False]

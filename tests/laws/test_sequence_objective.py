@@ -13,31 +13,31 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import (
     BoundaryKernel,
     BridgeKernel,
-    SoftKernel,
+    FlowMapKernel,
     UnconstrainedKernel,
 )
-from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime, Transformer
+from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import (
-    ForwardEquation,
     KernelCE,
     KernelResidual,
+    LagrangianLoss,
     PosteriorRegression,
     RaoBlackwell,
     ResidualKL,
-    Sampled,
+    SampledRate,
     Weighted,
     flow_map,
     forward_mode,
     hybrid,
-    time_left,
+    remaining_time,
 )
 from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import (
     Absorbing,
     ChainProcess,
     Masking,
+    OneHotFlow,
     PathSample,
-    Soft,
     Structured,
     Uniform,
 )
@@ -138,13 +138,13 @@ def kernel_of(process, network):
 
 
 OBJECTIVES = {
-    "KR": lambda process: KernelResidual(Sampled(process)),
+    "KR": lambda process: KernelResidual(SampledRate(process)),
     "PR": lambda process: PosteriorRegression(),
     "KCE": lambda process: KernelCE(),
-    "hybrid": lambda process: hybrid(KernelResidual(Sampled(process)), KernelCE(), 0.1),
+    "hybrid": lambda process: hybrid(KernelResidual(SampledRate(process)), KernelCE(), 0.1),
     "Rao-Blackwell": lambda process: KernelResidual(RaoBlackwell(process)),
     "Rao-Blackwell, weighted": lambda process: KernelResidual(
-        RaoBlackwell(process), weight=time_left
+        RaoBlackwell(process), weight=remaining_time
     ),
     "KL form": lambda process: ResidualKL(),
 }
@@ -189,7 +189,7 @@ def conditional_means(values, path, weight):
 def test_every_estimator_is_unbiased(process, r, t):
     """``E[g | x_r]`` is ``d/dt K_{r,t}(., x_r)`` of the exact kernel, by enumeration."""
     kernel = kernel_of(process, Tilted(process, r))
-    for estimator in (Sampled(process), Sampled(process, 2), RaoBlackwell(process)):
+    for estimator in (SampledRate(process), SampledRate(process, 2), RaoBlackwell(process)):
         path, weight = enumerated(process, r, t, max(1, estimator.draws))
         exact = forward_mode(lambda t, path=path: kernel.probs(path.x, path.r, t), path.t).detach()
         g = estimator(kernel, path)
@@ -210,7 +210,7 @@ def variance(estimator, r, t):
 @pytest.mark.parametrize("t", [0.4, 0.8, 0.97])
 def test_averaging_out_the_endpoint_lowers_the_variance(process, t):
     """Single sample above two, two above Rao-Blackwell: what x_t adds falls as 1/m."""
-    single, two = (variance(Sampled(process, m), R, t) for m in (1, 2))
+    single, two = (variance(SampledRate(process, m), R, t) for m in (1, 2))
     averaged = variance(RaoBlackwell(process), R, t)
     assert averaged < two < single
     assert two - averaged == pytest.approx((single - averaged) / 2, rel=1e-6)
@@ -228,7 +228,7 @@ def test_the_variances_under_masking_are_as_derived(t):
     square = p.square().sum()
     assert variance(RaoBlackwell(process), 0.0, t) == pytest.approx((2 - square).item())
     expected = (2 * (2 / (1 - t) - 1) - square).item()
-    assert variance(Sampled(process), 0.0, t) == pytest.approx(expected)
+    assert variance(SampledRate(process), 0.0, t) == pytest.approx(expected)
 
 
 def test_the_masking_targets_are_as_derived():
@@ -238,7 +238,7 @@ def test_the_masking_targets_are_as_derived():
     g = RaoBlackwell(process)(None, path)
     expected = (delta(path.x1, 4, torch.float64) - delta(path.x, 4, torch.float64)) / (1 - R)
     assert (g - expected).abs().max() < 1e-12
-    assert torch.equal(time_left(path.r, path.t), 1 - path.r)
+    assert torch.equal(remaining_time(path.r, path.t), 1 - path.r)
 
 
 def test_the_kl_form_is_cross_entropy_for_a_network_blind_to_t():
@@ -246,7 +246,7 @@ def test_the_kl_form_is_cross_entropy_for_a_network_blind_to_t():
     process = PROCESSES["masking"]
     torch.manual_seed(0)
     path, _ = enumerated(process)
-    blind = BoundaryKernel(SingleTime(MLP(4, 16, 3)), Linear(), mask=process.token).double()
+    blind = BoundaryKernel(DiagonalNetwork(MLP(4, 16, 3)), Linear(), mask=process.token).double()
     same = [objective(blind, path).item() for objective in (ResidualKL(), KernelCE())]
     assert same[0] == pytest.approx(same[1], abs=1e-14)
     seeing = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
@@ -298,7 +298,7 @@ def test_revealed_positions_stay_and_cost_nothing():
     r, t = (torch.full((2, 1), s, dtype=torch.float64) for s in (R, T))
     assert torch.equal(kernel.probs(x, r, t), delta(x, 4, torch.float64))
     path = PathSample(x, r, t, x[..., None], torch.empty(2, 2, 0), x, t)
-    for objective in (KernelCE(), PosteriorRegression(), KernelResidual(Sampled(process))):
+    for objective in (KernelCE(), PosteriorRegression(), KernelResidual(SampledRate(process))):
         loss = objective(kernel, path)
         assert loss.item() == 0
         gradients = torch.autograd.grad(loss, list(kernel.parameters()), allow_unused=True)
@@ -316,7 +316,7 @@ def test_posterior_regression_looks_at_one_time_only():
 
 
 def test_the_ends_of_the_hybrid_are_its_terms():
-    a, b = KernelResidual(Sampled(PROCESSES["masking"])), KernelCE()
+    a, b = KernelResidual(SampledRate(PROCESSES["masking"])), KernelCE()
     assert hybrid(a, b, 0) is a
     assert hybrid(a, b, math.inf) is b
     assert isinstance(hybrid(a, b, 0.1), Weighted)
@@ -342,7 +342,7 @@ def test_cross_entropy_says_what_it_needs():
     "network",
     [
         Transformer(4, 2, 16, 1, 2, 16, 8),
-        AdaptiveTransformer(4, 2, 16, 1, 2),
+        DiT(4, 2, 16, 1, 2),
         FlatMLP(4, 2, 16, 1),
     ],
     ids=lambda network: type(network).__name__,
@@ -351,7 +351,7 @@ def test_what_is_clamped_has_no_tangent(network):
     """The slope is that of the positions that move: only their times are stepped."""
     for p in network.double().parameters():
         nn.init.normal_(p, std=0.3, generator=seeded())
-    process = Masking(DATA, clamps=1.0)
+    process = Masking(DATA, conditioning=1.0)
     g = seeded()
     path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), g)
     path = path._replace(r=path.r.double(), t=torch.where(path.r < 1, T, 1.0).double())
@@ -378,7 +378,7 @@ def test_what_is_clamped_has_no_tangent_in_the_forward_equation(monkeypatch):
     network = Transformer(3, 2, 16, 1, 2, 16, 8).double()
     for p in network.parameters():
         nn.init.normal_(p, std=0.3, generator=seeded())
-    kernel, process = SoftKernel(network, 3), Soft(DATA, clamps=1.0)
+    kernel, process = FlowMapKernel(network, 3), OneHotFlow(DATA, conditioning=1.0)
     path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), seeded())
     r, t = path.r.double(), torch.where(path.r < 1, T, 1.0).double()
     path = path._replace(x=path.x.double(), r=r, t=t)
@@ -390,7 +390,7 @@ def test_what_is_clamped_has_no_tangent_in_the_forward_equation(monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(flow_map, "value_and_slope", look)
-    ForwardEquation()(kernel, path)
+    LagrangianLoss()(kernel, path)
     h = 1e-6 * (r < 1).double()
     ahead, behind = (network(path.x, r, t + step).log_softmax(-1) for step in (h, -h))
     assert (found[0][1] - (ahead - behind) / 2e-6).abs().max() < 1e-7

@@ -12,7 +12,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.structured_noise import defect, exact_kernel
 from discrete_meanflow.kernel import BridgeKernel
 from discrete_meanflow.objective import forward_mode
-from discrete_meanflow.process import Absorbing, Masking, Posterior, Structured, Uniform
+from discrete_meanflow.process import Absorbing, ExactPosterior, Masking, Structured, Uniform
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TimePair
 from problems import masking_noise, seeded, sequence_processes, uniform_noise
@@ -308,14 +308,14 @@ def test_the_posterior_is_bayes_rule(kind):
     joint = law.log_prob(clean).exp() * seen[:, torch.arange(3), clean].prod(-1)
     by_hand = torch.einsum("bs,sdv->bdv", joint, delta(clean, 3, torch.float64))
     by_hand /= by_hand.sum(-1, keepdim=True)
-    found = Posterior(process)(x, r.expand(20, 1), r.expand(20, 1)).exp()
+    found = ExactPosterior(process)(x, r.expand(20, 1), r.expand(20, 1)).exp()
     assert (found[..., :3] - by_hand).abs().max() < 1e-12
     assert found[..., 3:].abs().sum() == 0
 
 
 def test_a_posterior_needs_a_law():
     with pytest.raises(InputError, match="TokenArray is not"):
-        Posterior(PROCESSES["masking"])
+        ExactPosterior(PROCESSES["masking"])
 
 
 def test_what_cannot_have_been_seen_is_refused():
@@ -325,12 +325,12 @@ def test_what_cannot_have_been_seen_is_refused():
     )
     for x, r in (([[0, 0, 3]], 0.5), ([[0, 3, 3]], 0.0), ([[3, 3, 3]], 1.0)):
         with pytest.raises(InputError, match="probability zero"):
-            Posterior(process)(torch.tensor(x), *times([[r]], [[1.0]]))
+            ExactPosterior(process)(torch.tensor(x), *times([[r]], [[1.0]]))
 
 
 def test_an_exact_kernel_lives_where_its_process_lives():
     process = Structured(BigramChain.dirichlet(3, 3), chains.ring(3)).to("meta")
-    home = BridgeKernel(Posterior(process), process).home
+    home = BridgeKernel(ExactPosterior(process), process).home
     assert (home.device.type, home.dtype) == ("meta", torch.float64)
 
 

@@ -12,39 +12,39 @@ from torch.utils._pytree import tree_map
 from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment.base import Cell, Scale
-from discrete_meanflow.experiment.order import Order
+from discrete_meanflow.experiment.order import RunSpec
 from discrete_meanflow.experiment.train_cell import train_cell
-from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel, kernel_on
+from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel, kernel_on
 from discrete_meanflow.metric import marginal_tv, pair_tv
-from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime
+from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP
 from discrete_meanflow.objective import (
-    Composition,
-    Distillation,
-    ForwardEquation,
+    DenoiserDistillation,
     KernelCE,
     KernelResidual,
+    LagrangianLoss,
     OnCouples,
     Phases,
     PosteriorRegression,
-    Sampled,
+    SampledRate,
+    SemigroupLoss,
     Weighted,
 )
 from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import (
-    Anywhere,
     Coupled,
-    Given,
+    ExactPosterior,
+    FixedPositions,
     Masking,
+    OneHotFlow,
     PathSample,
-    Posterior,
-    Soft,
+    RandomPositions,
     Uniform,
 )
-from discrete_meanflow.sampler import FlowSampler, KernelSampler, temperature, top_p, without
+from discrete_meanflow.sampler import KernelSampler, ODESampler, forbid, temperature, top_p
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
-from discrete_meanflow.times import TauUniform, TimePair
-from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem, train
+from discrete_meanflow.times import ClockUniform, TimePair
+from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem, train
 from discrete_meanflow.training import coupling as coupling_module
 from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training.sequence_problem import flow_map_objective
@@ -53,7 +53,7 @@ from problems import seeded, sequence_processes
 from statistics_of_draws import passes_chi_square
 
 LAW = BigramChain.dirichlet(3, 2, 1.0)
-PROCESS = Soft(LAW)
+PROCESS = OneHotFlow(LAW)
 
 
 class ExactFlow(nn.Module):
@@ -66,7 +66,7 @@ class ExactFlow(nn.Module):
 
     def __init__(self, process):
         super().__init__()
-        self.diagonal = Posterior(process)
+        self.diagonal = ExactPosterior(process)
 
     def velocity(self, x, w):
         time = 1 - torch.exp(-w)
@@ -106,7 +106,7 @@ def test_the_diagonal_posterior_is_bayes_rule():
     density = torch.distributions.Normal(0.4 * points, 0.6).log_prob(x[:, None]).sum((-1, -2))
     joint = (density + LAW.log_prob(clean)).softmax(-1)
     by_hand = torch.einsum("bs,sdv->bdv", joint, points)
-    assert (Posterior(PROCESS)(x, r, r).exp() - by_hand).abs().max() < 1e-6
+    assert (ExactPosterior(PROCESS)(x, r, r).exp() - by_hand).abs().max() < 1e-6
 
 
 def test_states_go_from_noise_to_tokens():
@@ -133,7 +133,7 @@ def test_the_velocity_is_the_slope_of_the_bridge():
 
 
 def test_the_boundary_holds_and_clamped_positions_stay():
-    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3).double()
+    kernel = FlowMapKernel(FlatMLP(3, 2, 16, 1), 3).double()
     x = torch.randn(7, 2, 3, generator=seeded(), dtype=torch.float64)
     for time in (0.0, 0.5, 1.0):
         r = torch.full((7, 1), time, dtype=torch.float64)
@@ -141,12 +141,14 @@ def test_the_boundary_holds_and_clamped_positions_stay():
 
 
 def test_the_exact_flow_composes_and_solves_the_forward_equation():
-    kernel, path = SoftKernel(ExactFlow(PROCESS), 3), exact_path()
+    kernel, path = FlowMapKernel(ExactFlow(PROCESS), 3), exact_path()
     q = kernel(path.x, path.r, path.t).exp()
     assert (q.sum(-1) - 1).abs().max() < 1e-6
     assert q.min() > -1e-6
-    wrong = SoftKernel(SingleTime(ExactFlow(PROCESS)), 3)  # q(x, r, r) in the place of q(x, r, t)
-    for objective, small in ((Composition(), 1e-9), (ForwardEquation(floor=1e-9), 1e-7)):
+    wrong = FlowMapKernel(
+        DiagonalNetwork(ExactFlow(PROCESS)), 3
+    )  # q(x, r, r) in the place of q(x, r, t)
+    for objective, small in ((SemigroupLoss(), 1e-9), (LagrangianLoss(floor=1e-9), 1e-7)):
         assert abs(objective(kernel, path).item()) < small
         assert objective(wrong, path).item() > 1e-3
 
@@ -154,24 +156,24 @@ def test_the_exact_flow_composes_and_solves_the_forward_equation():
 def test_the_exact_flow_gives_the_joint_law_and_factorised_kernels_do_not():
     g = seeded()
     x = PROCESS.source((20_000, 2), g).double()
-    kernel = SoftKernel(ExactFlow(PROCESS), 3)
+    kernel = FlowMapKernel(ExactFlow(PROCESS), 3)
     y = KernelSampler(kernel, [0.0, 0.97, 0.999]).sample(x, g)
     tokens = kernel.decode(y)
     joint = LAW.log_prob(torch.tensor(list(itertools.product(range(3), repeat=2)))).exp()
     assert passes_chi_square(tokens[:, 0] * 3 + tokens[:, 1], joint)
     masking = Masking(LAW)
-    hard = BoundaryKernel(Posterior(masking), Linear(), masking.token)
+    hard = BoundaryKernel(ExactPosterior(masking), Linear(), masking.token)
     tokens = KernelSampler(hard).sample(masking.source((20_000, 2), g), g)
     assert not passes_chi_square(tokens[:, 0] * 3 + tokens[:, 1], joint)
 
 
 def test_no_gradient_flows_through_the_teacher():
-    kernel, teacher = (SoftKernel(FlatMLP(3, 2, 16, 1), 3) for _ in range(2))
+    kernel, teacher = (FlowMapKernel(FlatMLP(3, 2, 16, 1), 3) for _ in range(2))
     for module in (kernel, teacher):
         for p in module.parameters():
             nn.init.normal_(p, std=0.3)
-    path = PROCESS.path(TauUniform(3).sample((32,), seeded()), seeded(), 0)
-    for objective in (Composition(), ForwardEquation(), ForwardEquation(frozen=teacher)):
+    path = PROCESS.path(ClockUniform(3).sample((32,), seeded()), seeded(), 0)
+    for objective in (SemigroupLoss(), LagrangianLoss(), LagrangianLoss(frozen=teacher)):
         objective(kernel, path, teacher).backward()
         assert all(p.grad is None for p in teacher.parameters())
         assert all(p.grad is not None for p in kernel.parameters())
@@ -182,31 +184,31 @@ def test_no_gradient_flows_through_the_teacher():
 TWINS = TokenArray(torch.tensor([[0, 0, 0], [1, 1, 1]]), 2)
 
 
-def twins_problem(objective, clamps=0.0):
-    noise = Soft(TWINS, clamps)
+def twins_problem(objective, conditioning=0.0):
+    noise = OneHotFlow(TWINS, conditioning)
     return Problem(
-        noise, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 3, 64, 1), 2), objective
+        noise, ClockUniform(2, 0.2), lambda: FlowMapKernel(FlatMLP(2, 3, 64, 1), 2), objective
     )
 
 
 @pytest.fixture(scope="module")
 def twins():
     """A kernel that has learned that all positions are equal."""
-    flow_map = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
-    problem = twins_problem(Phases((0.4, PosteriorRegression()), (0.6, flow_map)), clamps=0.5)
-    return train(problem, Recipe(700, learning_rate=3e-3, average=0.98), seed=0)
+    flow_map = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
+    problem = twins_problem(Phases((0.4, PosteriorRegression()), (0.6, flow_map)), conditioning=0.5)
+    return train(problem, Recipe(700, learning_rate=3e-3, ema_decay=0.98), seed=0)
 
 
 def test_one_step_draws_positions_that_belong_together(twins):
     """All positions are equal in the data; drawn independently, they are in a quarter."""
     g = seeded()
-    y = KernelSampler(twins).sample(Soft(TWINS).source((4000, 3), g), g)
+    y = KernelSampler(twins).sample(OneHotFlow(TWINS).source((4000, 3), g), g)
     assert ((y[:, 0] == y[:, 1]) & (y[:, 1] == y[:, 2])).double().mean() > 0.9
     assert 0.4 < y.double().mean() < 0.6
 
 
 def clamped_to_one(positions=(1,), n=4000):
-    process, g = Soft(TWINS), seeded()
+    process, g = OneHotFlow(TWINS), seeded()
     held = torch.zeros(n, 3, dtype=torch.bool)
     held[:, list(positions)] = True
     free = process.source((n, 3), g)
@@ -234,10 +236,10 @@ def test_guidance_is_truer_to_what_is_clamped(twins):
 
 def test_guidance_goes_on_beyond_what_is_known():
     """``loose + w (known - loose)``, with a network that has learned nothing of clamps."""
-    network = AdaptiveTransformer(3, 4, 32, 1, 2)
+    network = DiT(3, 4, 32, 1, 2)
     for i, p in enumerate(network.parameters()):
         torch.nn.init.normal_(p, std=0.5, generator=torch.Generator().manual_seed(i))
-    kernel, process = SoftKernel(network, 3), Soft(BigramChain.dirichlet(3, 4))
+    kernel, process = FlowMapKernel(network, 3), OneHotFlow(BigramChain.dirichlet(3, 4))
     free = process.source((200, 4), seeded())
     held = (torch.arange(4) < 2).expand(200, 4)
     x = process.hold(free, torch.ones(200, 4, dtype=torch.long), held)
@@ -255,30 +257,30 @@ def test_guidance_goes_on_beyond_what_is_known():
 
 def test_the_flow_is_followed_to_second_order():
     """Of twice the steps, a quarter of the error or so, at the time of the grid next to 0.7."""
-    kernel = SoftKernel(Posterior(PROCESS), PROCESS.states)
+    kernel = FlowMapKernel(ExactPosterior(PROCESS), PROCESS.states)
     start = PROCESS.source((500, 2), seeded()).double()
     zero = torch.zeros(500, 1, dtype=torch.float64)
 
     def error(k):
-        flow = FlowSampler(kernel, k)
+        flow = ODESampler(kernel, k)
         i = min(range(1, k), key=lambda i: abs(flow.grid[i] - 0.7))
         exact = ExactFlow(PROCESS).carry(start, zero, zero + flow.grid[i])
-        return (list(flow.way(start))[i - 1] - exact).abs().mean().item()
+        return (list(flow.trajectory(start))[i - 1] - exact).abs().mean().item()
 
     assert error(64) < error(8) / 4**2.4  # three times doubled
 
 
 def test_sixteen_steps_of_the_flow_are_better_than_sixty_four_of_euler():
-    process = Soft(BigramChain.dirichlet(8, 16, 0.1, seed=0))
-    kernel = SoftKernel(Posterior(process), 8)
+    process = OneHotFlow(BigramChain.dirichlet(8, 16, 0.1, seed=0))
+    kernel = FlowMapKernel(ExactPosterior(process), 8)
     start = process.source((1500, 16), seeded()).double()
 
     def end(states):
         *_, last = states
         return kernel.decode(last)
 
-    truth = end(FlowSampler(kernel, 100).way(start))
-    ours = end(FlowSampler(kernel, 16).way(start))
+    truth = end(ODESampler(kernel, 100).trajectory(start))
+    ours = end(ODESampler(kernel, 16).trajectory(start))
     eulers = KernelSampler.steps(kernel, 64).sample(start, seeded())
     unlike = [(y != truth).double().mean().item() for y in (ours, eulers)]
     assert unlike[0] < unlike[1]
@@ -287,7 +289,7 @@ def test_sixteen_steps_of_the_flow_are_better_than_sixty_four_of_euler():
 @pytest.mark.parametrize("states", [2, 27, 362, 10_000])
 def test_the_flow_begins_with_short_steps_over_any_alphabet(states):
     """A clock by the largest entry alone would go to 0.1 and more, and to 0.69 over 10,000."""
-    grid = FlowSampler(SoftKernel(torch.nn.Identity(), states), 16).grid
+    grid = ODESampler(FlowMapKernel(torch.nn.Identity(), states), 16).grid
     assert grid[1] < 0.26
     assert all(r < t for r, t in itertools.pairwise(grid))
 
@@ -300,32 +302,32 @@ def test_the_flow_looks_at_the_diagonal_alone():
             seen.append((r, t))
             return x
 
-    list(FlowSampler(SoftKernel(Recording(), 3), 4).way(PROCESS.source((5, 2), seeded())))
+    list(ODESampler(FlowMapKernel(Recording(), 3), 4).trajectory(PROCESS.source((5, 2), seeded())))
     assert len(seen) == 4
     assert all(torch.equal(r, t) for r, t in seen)
 
 
 def test_the_flow_ends_in_a_law_and_leaves_what_is_clamped():
-    kernel = SoftKernel(Posterior(PROCESS), PROCESS.states)
+    kernel = FlowMapKernel(ExactPosterior(PROCESS), PROCESS.states)
     held = torch.tensor([[True, False]]).expand(50, 2)
     tokens = torch.zeros(50, 2, dtype=torch.long)
     start = PROCESS.hold(PROCESS.source((50, 2), seeded()), tokens, held)
-    states = list(FlowSampler(kernel, 5).way(start, held))
+    states = list(ODESampler(kernel, 5).trajectory(start, held))
     assert len(states) == 5
     assert all(torch.equal(x[:, 0].float(), start[:, 0]) for x in states)
     assert torch.allclose(states[-1].sum(-1), torch.ones(50, 2, dtype=torch.float64))
     assert bool((states[-1] >= 0).all())
-    [once] = FlowSampler(kernel, 1).way(start)
+    [once] = ODESampler(kernel, 1).trajectory(start)
     zero = torch.zeros(50, 1, dtype=torch.float64)
     assert torch.allclose(once, kernel(start, zero, zero).exp().to(once))
     with pytest.raises(InputError, match="at least one step"):
-        FlowSampler(kernel, 0)
+        ODESampler(kernel, 0)
 
 
 def test_couples_on_the_way_are_drawn_from_the_flow_map():
     """Two states of the exact flow, and between them the law q that leads from one to the other."""
-    kernel = SoftKernel(Posterior(PROCESS), PROCESS.states)
-    couples = Coupling(4000, 64, Recipe(1), whole=0.25).couples(PROCESS, kernel, seed=0)
+    kernel = FlowMapKernel(ExactPosterior(PROCESS), PROCESS.states)
+    couples = FlowMapDistillation(4000, 64, Recipe(1), whole=0.25).couples(PROCESS, kernel, seed=0)
     r, t = couples.pairs.double()[:, None].unbind(-1)
     whole = (r == 0) & (t == 1)
     assert bool((r < t).all())
@@ -338,23 +340,23 @@ def test_couples_on_the_way_are_drawn_from_the_flow_map():
     # Right on average, and where q is sure so are the draws: 0 at one-hot q, not at flat ones.
     off = (seen - q).sum(0) / (q * (1 - q)).sum(0).sqrt()
     assert off.abs().max() < 4.5
-    surprise = (-q.log().gather(-1, ends[..., None])).mean() - (-q * q.log()).sum(-1).mean()
-    assert surprise.abs() < 0.05
+    nll = (-q.log().gather(-1, ends[..., None])).mean() - (-q * q.log()).sum(-1).mean()
+    assert nll.abs() < 0.05
     flat = -torch.log(seen.mean((0, 1))[ends]).mean()
     assert flat > 0.2 + (-q.log().gather(-1, ends[..., None])).mean()
 
 
 def test_couples_on_the_way_lead_to_where_the_way_ends(twins):
     """From each state on the way Euler's steps go to the couple's end, as good as, clamps held."""
-    process = Soft(TWINS, clamps=0.5)
-    coupling = Coupling(600, 4, Recipe(1), whole=0.2)
+    process = OneHotFlow(TWINS, conditioning=0.5)
+    coupling = FlowMapDistillation(600, 4, Recipe(1), whole=0.2)
     couples = coupling.couples(process, twins, seed=0)
-    grid = FlowSampler(twins, 4).grid
+    grid = ODESampler(twins, 4).grid
     to_the_end = couples.pairs[:, 1] == 1
     assert {round(t, 4) for t in couples.pairs[to_the_end, 0].tolist()} == {
         round(t, 4) for t in grid[:-1]
     }
-    diagonal = SoftKernel(SingleTime(twins.network), process.states)
+    diagonal = FlowMapKernel(DiagonalNetwork(twins.network), process.states)
     for i, r in enumerate(grid[:-1]):
         here = to_the_end & torch.isclose(couples.pairs[:, 0], torch.tensor(r))
         again = KernelSampler(diagonal, grid[i:]).sample(
@@ -378,17 +380,19 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
 
     Couples of a stage that has ended are not made again.
     """
-    made, make = [], Coupling.couples
+    made, make = [], FlowMapDistillation.couples
     monkeypatch.setattr(
-        Coupling, "couples", lambda self, *given: made.append(self.count) or make(self, *given)
+        FlowMapDistillation,
+        "couples",
+        lambda self, *given: made.append(self.count) or make(self, *given),
     )
     recipe = Recipe(20, batch=8, block=10)
-    stages = tuple(Coupling(count, 2, recipe) for count in (20, 24))
+    stages = tuple(FlowMapDistillation(count, 2, recipe) for count in (20, 24))
     cell = twins_cell(recipe, *stages)
     assert (cell.iterations, len(cell.describe()["then"])) == (60, 2)
 
     def trained(folder, stop):
-        order, heard = Order("joint", (0,), "cpu", Scale.toy, folder), []
+        order, heard = RunSpec("joint", (0,), "cpu", Scale.toy, folder), []
         (folder / "parts").mkdir(parents=True)
         if stop:
             with pytest.raises(Interrupted):
@@ -405,10 +409,10 @@ def test_stages_follow_each_other_and_go_on_where_they_stopped(tmp_path, monkeyp
 def test_a_further_stage_goes_on_from_those_that_ended(tmp_path):
     """In a folder of its own, with their checkpoints; a stage before them must be the same."""
     recipe = Recipe(4, batch=8, block=2)
-    first, second, other = (Coupling(n, 2, recipe) for n in (20, 30, 40))
+    first, second, other = (FlowMapDistillation(n, 2, recipe) for n in (20, 30, 40))
 
     def iterations(folder, *stages):
-        order, heard = Order("joint", (0,), "cpu", Scale.toy, folder), []
+        order, heard = RunSpec("joint", (0,), "cpu", Scale.toy, folder), []
         (folder / "parts").mkdir(parents=True, exist_ok=True)
         train_cell(order, twins_cell(recipe, *stages), heard.append, lambda: False)
         measured = json.loads(order.part("twins", ".json").read_text())["measurements"]
@@ -428,8 +432,8 @@ def test_a_further_stage_goes_on_from_those_that_ended(tmp_path):
 @pytest.mark.skipif(not can_compile(torch.device("cpu")), reason="no C++ compiler here")
 @pytest.mark.parametrize("bf16", [False, True])
 def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
-    process = Soft(TWINS, clamps=0.5)
-    coupling = Coupling(50, 2, Recipe(1, bf16=bf16), whole=0.5)
+    process = OneHotFlow(TWINS, conditioning=0.5)
+    coupling = FlowMapDistillation(50, 2, Recipe(1, bf16=bf16), whole=0.5)
     code, made = trace_module.compiled, []
     monkeypatch.setattr(trace_module, "compiled", lambda g: made.append(g) or code(g))
     monkeypatch.setattr(coupling_module, "lot_size", lambda *_: 16)  # four of 13 make 50 and two
@@ -453,28 +457,28 @@ def test_compiled_couples_are_the_couples(bf16, twins, monkeypatch):
 )  # fmt: skip
 def test_couples_are_compiled_where_it_pays(asked, device, lots, worth_it, monkeypatch):
     monkeypatch.setattr(coupling_module, "can_compile", lambda device: True)
-    coupling = Coupling(10, 16, Recipe(1, compiled=asked))
+    coupling = FlowMapDistillation(10, 16, Recipe(1, compiled=asked))
     assert coupling.worth_compiling(lots, torch.device(device)) == worth_it
 
 
 def test_whole_couples_are_noise_and_its_end(twins):
-    process, coupling = Soft(TWINS), Coupling(50, 2, Recipe(1), whole=1)
+    process, coupling = OneHotFlow(TWINS), FlowMapDistillation(50, 2, Recipe(1), whole=1)
     couples = coupling.couples(process, twins, seed=3)
-    g = torch.Generator().manual_seed(coupling_module.lot_seed(3, 0))
-    process.clamps.sample((50,), 3, g)
+    g = torch.Generator().manual_seed(coupling_module.chunk_seed(3, 0))
+    process.conditioning.sample((50,), 3, g)
     process.data.sample((50,), g)
     assert torch.equal(couples.starts, process.source((50, 3), g).half())
     assert couples.pairs.unique(dim=0).tolist() == [[0.0, 1.0]]
 
 
 def test_no_two_lots_have_the_same_seed():
-    seeds = {coupling_module.lot_seed(seed, i) for seed in (0, 1, 2**63 - 1) for i in range(1000)}
+    seeds = {coupling_module.chunk_seed(seed, i) for seed in (0, 1, 2**63 - 1) for i in range(1000)}
     assert len(seeds) == 3000
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_lots_of_couples_are_put_side_by_side(twins, monkeypatch):
-    process, coupling, done = Soft(TWINS), Coupling(50, 2, Recipe(1)), []
+    process, coupling, done = OneHotFlow(TWINS), FlowMapDistillation(50, 2, Recipe(1)), []
     monkeypatch.setattr(coupling_module, "lot_size", lambda *sizes: 20)
     found = coupling.couples(process, twins, 3, lambda share: bool(done.append(share)))
     assert done == [pytest.approx(i / 3) for i in (1, 2, 3)]
@@ -487,12 +491,12 @@ def test_lots_of_couples_are_put_side_by_side(twins, monkeypatch):
 
 def test_couples_are_noise_and_where_it_is_carried(twins):
     """The first half is data as ever; the second is what the kernel does in many steps."""
-    first = twins_problem(PosteriorRegression(), clamps=0.5)
-    coupling = Coupling(3000, 8, Recipe(150, learning_rate=3e-3, average=0.9), whole=1)
+    first = twins_problem(PosteriorRegression(), conditioning=0.5)
+    coupling = FlowMapDistillation(3000, 8, Recipe(150, learning_rate=3e-3, ema_decay=0.9), whole=1)
     problem = coupling.problem(first, twins, seed=0)
     process = problem.process
-    diagonal = SoftKernel(SingleTime(twins.network), 2)
-    *_, again = FlowSampler(diagonal, 8).way(process.starts.float(), process.held)
+    diagonal = FlowMapKernel(DiagonalNetwork(twins.network), 2)
+    *_, again = ODESampler(diagonal, 8).trajectory(process.starts.float(), process.held)
     # Starts are kept in half precision.
     assert (diagonal.decode(again) == process.ends).double().mean() > 0.99
     path = problem.paths((5, 64), seeded())
@@ -506,14 +510,16 @@ def test_couples_are_noise_and_where_it_is_carried(twins):
     kernel = train(problem, coupling.recipe, seed=0, start=twins)
     after = problem.objective(kernel, tree_map(lambda a: a[0], path))
     assert after < 0.7 * before
-    y = KernelSampler(kernel).sample(Soft(TWINS).source((4000, 3), seeded()), seeded())
+    y = KernelSampler(kernel).sample(OneHotFlow(TWINS).source((4000, 3), seeded()), seeded())
     assert ((y[:, 0] == y[:, 1]) & (y[:, 1] == y[:, 2])).double().mean() > 0.95
 
 
 def test_temperature_and_top_p(twins):
     g = seeded()
-    x = Soft(TWINS).source((4000, 3), g)
-    cold, hot = (KernelSampler(twins, adjust=[temperature(value)]) for value in (0.01, 100.0))
+    x = OneHotFlow(TWINS).source((4000, 3), g)
+    cold, hot = (
+        KernelSampler(twins, logit_processors=[temperature(value)]) for value in (0.01, 100.0)
+    )
     same = [(s.sample(x, seeded(1)) == s.sample(x, seeded(2))).double().mean() for s in (cold, hot)]
     assert same[0] > 0.99
     assert same[1] < 0.6
@@ -528,20 +534,20 @@ def test_temperature_and_top_p(twins):
     kept = top_p(0.6)(logits)
     assert torch.equal(kept.softmax(-1) > 0, torch.tensor([[True, True, False, False]]))
     assert torch.equal(top_p(1.0)(logits), logits)
-    assert without(2)(logits).softmax(-1)[0, 2] == 0
+    assert forbid(2)(logits).softmax(-1)[0, 2] == 0
     with pytest.raises(InputError, match="symbol 4 is none"):
-        without(4)(logits)
+        forbid(4)(logits)
 
 
-@pytest.mark.parametrize("objective", [PosteriorRegression(), Composition(), ForwardEquation()])
+@pytest.mark.parametrize("objective", [PosteriorRegression(), SemigroupLoss(), LagrangianLoss()])
 def test_half_precision_is_for_the_network_alone(objective):
     """The loss in float32 and near that of float32 throughout; a slope is not touched at all."""
-    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
+    kernel = FlowMapKernel(FlatMLP(3, 2, 16, 1), 3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         for p in kernel.parameters():
             nn.init.normal_(p, std=0.3)
-    path = PROCESS.path(TauUniform(3).sample((64,), seeded()), seeded(), 0)
+    path = PROCESS.path(ClockUniform(3).sample((64,), seeded()), seeded(), 0)
     whole = objective(kernel, path)
     with torch.autocast("cpu", torch.bfloat16):
         half = objective(kernel, path)
@@ -556,8 +562,8 @@ def test_half_precision_is_for_the_network_alone(objective):
 
 @pytest.mark.parametrize("name", [*sequence_processes(), "soft"])
 def test_random_clamps_are_known_positions(name):
-    process = Soft(TWINS) if name == "soft" else sequence_processes()[name]
-    process.clamps = Anywhere(0.5)
+    process = OneHotFlow(TWINS) if name == "soft" else sequence_processes()[name]
+    process.conditioning = RandomPositions(0.5)
     times = torch.full((4000,), 0.3, dtype=torch.float64)
     path = process.path(TimePair(times, times + 0.3), seeded(), 1)
     held = path.r == 1
@@ -574,16 +580,16 @@ def test_a_class_is_a_clamped_position():
     records = torch.tensor([[0, 0], [1, 1], [0, 1]])
     data = TokenArray(labelled(records, torch.arange(3), 3, 2), 2)
     assert data.tokens.tolist() == [[0, 0, 0, 0], [1, 1, 0, 1], [0, 1, 1, 0]]
-    process = Soft(data, Given([2, 3], 0.7))
+    process = OneHotFlow(data, FixedPositions([2, 3], 0.7))
     problem = Problem(
-        process, TauUniform(2, 0.2), lambda: SoftKernel(FlatMLP(2, 4, 64, 1), 2),
+        process, ClockUniform(2, 0.2), lambda: FlowMapKernel(FlatMLP(2, 4, 64, 1), 2),
         flow_map_objective(),
     )  # fmt: skip
-    held = process.path(TauUniform(2).sample((4000,), seeded()), seeded(), 0).r == 1
+    held = process.path(ClockUniform(2).sample((4000,), seeded()), seeded(), 0).r == 1
     assert bool((held[:, 2] == held[:, 3]).all())
     assert not bool(held[:, :2].any())
     assert abs(held[:, 2].double().mean() - 0.7) < 0.05
-    kernel = train(problem, Recipe(500, learning_rate=3e-3, average=0.98), seed=0)
+    kernel = train(problem, Recipe(500, learning_rate=3e-3, ema_decay=0.98), seed=0)
     g, classes = seeded(), torch.arange(3).repeat(500)
     tokens = torch.cat([torch.zeros(1500, 2, dtype=torch.long), label_tokens(classes, 3, 2)], -1)
     known = torch.tensor([False, False, True, True]).expand(1500, 4)
@@ -593,7 +599,7 @@ def test_a_class_is_a_clamped_position():
     assert (y[:, :2] == records[classes]).all(-1).double().mean() > 0.95
 
 
-DISTILLED = {"masked": Masking, "uniform": Uniform, "soft": Soft}
+DISTILLED = {"masked": Masking, "uniform": Uniform, "soft": OneHotFlow}
 
 
 @pytest.mark.parametrize("kind", DISTILLED)
@@ -609,14 +615,14 @@ def test_a_denoiser_is_distilled_into_a_kernel(kind):
         "process": lambda data: process,
         "kernel": lambda: kernel_on(process, FlatMLP(process.states, 4, 64, 2)),
     }
-    recipe = Recipe(250, learning_rate=5e-3, average=0.98)
+    recipe = Recipe(250, learning_rate=5e-3, ema_decay=0.98)
     trained = train(sequence_problem(law, objective=PosteriorRegression(), **given), recipe)
     teacher = Kernel.from_denoiser(lambda x, time: trained(x, time, time), process)
-    problem = sequence_problem(law, objective=Distillation(teacher), **given)
+    problem = sequence_problem(law, objective=DenoiserDistillation(teacher), **given)
     student = train(problem, recipe, seed=1)
     fresh, start = problem.build(1), process.source((4000, 4), seeded())
     if kind == "soft":
-        coupling = Coupling(4000, 16, recipe)
+        coupling = FlowMapDistillation(4000, 16, recipe)
         student = train(coupling.problem(problem, student, 0), coupling.recipe, 0, start=student)
         measure = pair_tv
     else:
@@ -632,21 +638,21 @@ def test_a_denoiser_is_distilled_into_a_kernel(kind):
 
 def test_a_plain_denoiser_computes_where_it_is_told():
     masking = Masking(LAW)
-    exact = Posterior(masking)
+    exact = ExactPosterior(masking)
     assert Kernel.from_denoiser(lambda x, time: exact(x, time, time), masking).home.dtype == (
         torch.float32
     )
     home = torch.empty(0, dtype=torch.float64)
     teacher = Kernel.from_denoiser(lambda x, time: exact(x, time, time), masking, home)
     assert teacher.home.dtype == torch.float64
-    problem = sequence_problem(LAW, objective=Distillation(teacher))
+    problem = sequence_problem(LAW, objective=DenoiserDistillation(teacher))
     path = problem.paths((64,), seeded())
     start, perfect = (problem.objective(k, path).item() for k in (problem.build(0), teacher))
     assert abs(perfect) < 1e-6 < start
 
 
 def test_couples_are_learned_beside_the_diagonal():
-    kernel = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
+    kernel = FlowMapKernel(FlatMLP(3, 2, 16, 1), 3)
     for p in kernel.parameters():  # a fresh one's logits are flat
         torch.nn.init.normal_(p, std=0.3)
     first, second = (PathSample(*(a[i : i + 4] for a in PATH)) for i in (0, 4))
@@ -656,7 +662,7 @@ def test_couples_are_learned_beside_the_diagonal():
 
 
 def test_soft_and_hard_are_one_word_apart():
-    problems = [sequence_problem(LAW, process=process) for process in (Masking, Soft)]
+    problems = [sequence_problem(LAW, process=process) for process in (Masking, OneHotFlow)]
     for problem in problems:
         loss = problem.objective(problem.build(0), problem.paths((8,), seeded()))
         assert loss.isfinite()
@@ -664,7 +670,7 @@ def test_soft_and_hard_are_one_word_apart():
 
 def coupled_twins():
     first = twins_problem(PosteriorRegression())
-    return Coupling(8, 1, Recipe(1)).problem(first, first.build(0), 0)
+    return FlowMapDistillation(8, 1, Recipe(1)).problem(first, first.build(0), 0)
 
 
 def test_a_batch_may_be_odd():
@@ -675,23 +681,23 @@ def test_a_batch_may_be_odd():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sequence_problem(LAW, process=Soft, objective=KernelCE()), "the mean of where"),
-        (lambda: twins_problem(KernelResidual(Sampled(Soft(TWINS)))),
+        (lambda: sequence_problem(LAW, process=OneHotFlow, objective=KernelCE()), "the mean of where"),
+        (lambda: twins_problem(KernelResidual(SampledRate(OneHotFlow(TWINS)))),
          "another process"),
-        (lambda: sequence_problem(LAW, process=Soft, single_time=True), "network of two times"),
+        (lambda: sequence_problem(LAW, process=OneHotFlow, single_time=True), "network of two times"),
         (lambda: sequence_problem(torch.zeros(4, 2)), "TokenArray"),
         (lambda: PROCESS.hold(PATH.x, PATH.x1 + 3, torch.ones(8, 2, dtype=torch.bool)), "alphabet"),
         (lambda: PROCESS.hold(PATH.x, PATH.x1, torch.ones(8, 2)), "held is bool"),
         (lambda: KernelSampler(SOFT).sample(PATH.x * torch.nan, seeded()), "not finite"),
         (lambda: KernelSampler(SOFT).sample(PATH.x, seeded(), torch.ones(8, 1)), "must be bool"),
-        (lambda: Composition()(HARD, PATH), "for soft kernels; BoundaryKernel has hard states"),
-        (lambda: ForwardEquation(floor=2.0), "floor must lie in"),
-        (lambda: Soft(LAW, clamps=1.5), "share of sequences must lie in"),
-        (lambda: Soft(LAW, Given([2])).path(TimePair(torch.zeros(2), torch.ones(2)), seeded()),
+        (lambda: SemigroupLoss()(HARD, PATH), "for soft kernels; BoundaryKernel has hard states"),
+        (lambda: LagrangianLoss(floor=2.0), "floor must lie in"),
+        (lambda: OneHotFlow(LAW, conditioning=1.5), "share of sequences must lie in"),
+        (lambda: OneHotFlow(LAW, FixedPositions([2])).path(TimePair(torch.zeros(2), torch.ones(2)), seeded()),
          "position 2 lies outside 0 .. 1"),
-        (lambda: Given([-1]), "counted from 0"),
-        (lambda: Coupling(0, 1, Recipe(1)), "needs couples and steps"),
-        (lambda: Coupling(1, 1, Recipe(1), whole=2), "share of whole ways"),
+        (lambda: FixedPositions([-1]), "counted from 0"),
+        (lambda: FlowMapDistillation(0, 1, Recipe(1)), "needs couples and steps"),
+        (lambda: FlowMapDistillation(1, 1, Recipe(1), whole=2), "share of whole ways"),
         (lambda: twins_problem(OnCouples()), "couples need both"),
         (lambda: train(coupled_twins(), Recipe(1, batch=6, accumulate=2)), "3 have no half"),
         (lambda: train(coupled_twins(), Recipe(1, batch=1)), "1 have no half"),
@@ -699,14 +705,14 @@ def test_a_batch_may_be_odd():
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "from 0 to 2"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "1 of them for 2"),
         (lambda: label_tokens(torch.tensor([0]), 1, 2), "at least 2 classes"),
-        (lambda: TauUniform(3, 2.0), "share of pairs"),
+        (lambda: ClockUniform(3, 2.0), "share of pairs"),
         (lambda: KernelSampler(SOFT).sample(torch.zeros(4, 2, dtype=torch.long), seeded()),
          "start from points"),
         (lambda: KernelSampler(SOFT).sample(torch.zeros(4, 5, 3), seeded()), "length 2"),
         (lambda: train(twins_problem(PosteriorRegression()), Recipe(1), start=SOFT),
          "has another"),
         (lambda: Recipe(1, average=1.0), "decay must lie in"),
-        (lambda: Phases((0.5, Composition())), "shares > 0 that sum to 1"),
+        (lambda: Phases((0.5, SemigroupLoss())), "shares > 0 that sum to 1"),
         (lambda: temperature(0.0), "from 0.001 to 100"),
         (lambda: top_p(0.0), "must lie in"),
         (lambda: KernelSampler(SOFT, guidance=2.0).sample(torch.zeros(4, 2, 3), seeded()),
@@ -718,6 +724,6 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-SOFT = SoftKernel(FlatMLP(3, 2, 16, 1), 3)
+SOFT = FlowMapKernel(FlatMLP(3, 2, 16, 1), 3)
 HARD = BoundaryKernel(MLP(3, 8, 2), Linear())
-PATH = PROCESS.path(TauUniform(3).sample((8,), seeded()), seeded(), 0)
+PATH = PROCESS.path(ClockUniform(3).sample((8,), seeded()), seeded(), 0)

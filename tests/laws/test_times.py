@@ -4,10 +4,10 @@ import pytest
 import torch
 from scipy.stats import kstest
 
+from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.objective import finite_difference, forward_mode
-from discrete_meanflow.tau import Tau
-from discrete_meanflow.times import LogitNormal, Mixed, TauUniform, UniformGap
+from discrete_meanflow.times import ClockUniform, LogitNormal, MixedTimes, UniformGap
 from problems import ALPHA, TIME_SAMPLERS, seeded
 
 every_sampler = pytest.mark.parametrize("times", TIME_SAMPLERS.values(), ids=TIME_SAMPLERS)
@@ -37,25 +37,25 @@ def test_the_papers_law():
 
 
 def test_the_share_of_pairs_apart():
-    r, t, _ = Mixed(0.25, UniformGap(0.01)).sample((100_000,), seeded())
+    r, t, _ = MixedTimes(0.25, UniformGap(0.01)).sample((100_000,), seeded())
     near = (t - r - 0.01).abs() < 1e-9
     assert abs(near.double().mean().item() - 0.75) < 0.01
 
 
 def test_three_times_uniform_in_tau():
-    times = TauUniform(27, whole=0.0)
+    times = ClockUniform(27, whole=0.0)
     r, t, s = times.sample((20_000,), seeded())
     assert bool(((r <= s) & (s <= t)).all())
     low, high, middle = (times.clock(time) for time in (r, t, s))
     for level in (low**2 - 2 * low + 1, high**2, (middle - low) / (high - low)):
         assert kstest(level, "uniform").pvalue > ALPHA
-    r, t, _ = TauUniform(27, whole=0.25).sample((100_000,), seeded())
+    r, t, _ = ClockUniform(27, whole=0.25).sample((100_000,), seeded())
     assert abs(((r == 0) & (t == 1)).double().mean().item() - 0.25) < 0.01
 
 
 @pytest.mark.parametrize("vocabulary", [2, 5, 27, 50_000])
 def test_tau_is_the_share_of_tokens_that_can_be_read_off(vocabulary):
-    clock = Tau(vocabulary)
+    clock = DecodingClock(vocabulary)
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64)
     assert torch.equal(clock(ends), ends)
     assert torch.equal(clock.inverse(ends), ends)
@@ -73,7 +73,7 @@ def test_tau_is_the_share_of_tokens_that_can_be_read_off(vocabulary):
 
 
 def test_tau_can_be_differentiated_both_ways():
-    clock = Tau(27)
+    clock = DecodingClock(27)
     t = torch.rand(100, generator=seeded(), dtype=torch.float64) * 0.8
     for f, at in ((clock, t), (clock.inverse, clock(t).clamp(1e-3, 0.99))):
         slope = forward_mode(f, at)
@@ -96,4 +96,4 @@ def test_a_bad_gap_is_refused(build):
 
 def test_a_bad_share_is_refused():
     with pytest.raises(InputError, match="share"):
-        Mixed(1.5, UniformGap())
+        MixedTimes(1.5, UniformGap())

@@ -10,30 +10,37 @@ from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_on
 from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
-from discrete_meanflow.network import MLP, AdaptiveTransformer, FlatMLP, SingleTime, Transformer
+from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
-    Composition,
     ExactExpectation,
-    ForwardEquation,
     KernelCE,
     KernelResidual,
+    LagrangianLoss,
     ModelExpectation,
     Phases,
     PosteriorRegression,
     RaoBlackwell,
     ResidualKL,
-    Sampled,
+    SampledRate,
+    SemigroupLoss,
     TransitionLikelihood,
     Weighted,
     finite_difference,
     hybrid,
-    time_left,
+    remaining_time,
 )
-from discrete_meanflow.process import Absorbing, ChainProcess, Masking, Soft, Structured, Uniform
+from discrete_meanflow.process import (
+    Absorbing,
+    ChainProcess,
+    Masking,
+    OneHotFlow,
+    Structured,
+    Uniform,
+)
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential, Linear
-from discrete_meanflow.times import TauUniform, UniformGap
+from discrete_meanflow.times import ClockUniform, UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint, sequence_problem
 from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training import trainer as trainer_module
@@ -59,22 +66,22 @@ def problem(objective=None, process=None, kernel=None):
         process,
         UniformGap(0.01),
         kernel or (lambda: BoundaryKernel(MLP(process.states, 32, 3), Exponential(6.0))),
-        objective(process) if objective else KernelResidual(Sampled(process)),
+        objective(process) if objective else KernelResidual(SampledRate(process)),
     )
 
 
 PROBLEMS = {
     "single sample": problem(),
-    "four samples": problem(lambda p: KernelResidual(Sampled(p, 4))),
+    "four samples": problem(lambda p: KernelResidual(SampledRate(p, 4))),
     "exact expectation": problem(lambda p: KernelResidual(ExactExpectation(p))),
     "time-varying": problem(process=ChainProcess(chains.tilting_birth_death())),
     "likelihood": problem(lambda p: TransitionLikelihood()),
     "penalty": problem(
-        lambda p: Weighted((1.0, KernelResidual(Sampled(p))), (10.0, BoundaryPenalty(3))),
+        lambda p: Weighted((1.0, KernelResidual(SampledRate(p))), (10.0, BoundaryPenalty(3))),
         kernel=lambda: UnconstrainedKernel(MLP(3, 32, 3)),
     ),
     "model expectation": problem(lambda p: KernelResidual(ModelExpectation(p))),
-    "finite difference": problem(lambda p: KernelResidual(Sampled(p), finite_difference)),
+    "finite difference": problem(lambda p: KernelResidual(SampledRate(p), finite_difference)),
     "writes in place": problem(kernel=lambda: BoundaryKernel(WritesInPlace(3), Exponential(6.0))),
     "queue": problem(process=processes()["queue"]),
 }
@@ -86,7 +93,9 @@ def small_transformer(process, single_time=False):
     if isinstance(process, Structured):
         return BridgeKernel(network, process)
     return BoundaryKernel(
-        SingleTime(network) if single_time else network, Linear(), getattr(process, "token", None)
+        DiagonalNetwork(network) if single_time else network,
+        Linear(),
+        getattr(process, "token", None),
     )
 
 
@@ -101,39 +110,39 @@ def sequences(objective, process=None, single_time=False):
 
 
 PROBLEMS |= {
-    "sequences, KR": sequences(lambda p: KernelResidual(Sampled(p))),
+    "sequences, KR": sequences(lambda p: KernelResidual(SampledRate(p))),
     "sequences, KCE": sequences(lambda p: KernelCE()),
     "sequences, PR": sequences(lambda p: PosteriorRegression(), single_time=True),
-    "sequences, hybrid": sequences(lambda p: hybrid(KernelResidual(Sampled(p)), KernelCE(), 0.1)),
+    "sequences, hybrid": sequences(
+        lambda p: hybrid(KernelResidual(SampledRate(p)), KernelCE(), 0.1)
+    ),
     "sequences, Rao-Blackwell": sequences(
-        lambda p: KernelResidual(RaoBlackwell(p), weight=time_left)
+        lambda p: KernelResidual(RaoBlackwell(p), weight=remaining_time)
     ),
     "sequences, KL form": sequences(lambda p: ResidualKL()),
-    "sequences, uniform": sequences(lambda p: KernelResidual(Sampled(p)), Uniform(LAW)),
+    "sequences, uniform": sequences(lambda p: KernelResidual(SampledRate(p)), Uniform(LAW)),
     "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(LAW, 0)),
     "sequences, structured": sequences(
-        lambda p: KernelResidual(Sampled(p)), Structured(LAW, chains.ring(3))
+        lambda p: KernelResidual(SampledRate(p)), Structured(LAW, chains.ring(3))
     ),
 }
 
 
 def soft(objective):
-    process = Soft(LAW, clamps=0.5)
+    process = OneHotFlow(LAW, conditioning=0.5)
     states, length = LAW.vocabulary, LAW.length
     return Problem(
         process,
-        TauUniform(states),
+        ClockUniform(states),
         lambda: kernel_on(process, FlatMLP(states, length, 16, 1)),
         objective,
     )
 
 
-FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
 PROBLEMS |= {
     "soft, composition": soft(FLOW_MAP),
-    "soft, forward equation": soft(
-        Weighted((1.0, PosteriorRegression()), (1.0, ForwardEquation()))
-    ),
+    "soft, forward equation": soft(Weighted((1.0, PosteriorRegression()), (1.0, LagrangianLoss()))),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -232,7 +241,7 @@ PHASED = soft(Phases((0.5, PosteriorRegression()), (0.5, FLOW_MAP)))
 @pytest.mark.parametrize("cut", [10, 20, 30])
 def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
     """Cut within a phase and between two."""
-    recipe = Recipe(40, batch=16, block=10, average=0.9)
+    recipe = Recipe(40, batch=16, block=10, ema_decay=0.9)
     whole = Trainer(PHASED, recipe, [1, 2])
     losses = finish(whole)
     half = Trainer(PHASED, recipe, [1, 2])
@@ -243,13 +252,13 @@ def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
     resumed = Trainer(PHASED, recipe, [1, 2])
     checkpoint.load(tmp_path / "state.safetensors", resumed, {})
     assert finish(resumed) == losses[cut // 10 :]
-    for ours, theirs in ((whole.parameters, resumed.parameters), (whole.average, resumed.average)):
+    for ours, theirs in ((whole.parameters, resumed.parameters), (whole.ema, resumed.ema)):
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_paths_drawn_ahead_are_those_that_would_be_drawn(tmp_path, monkeypatch):
     """As on a GPU: the same run, and the same when it goes on from a checkpoint."""
-    recipe = Recipe(7, batch=8, block=2, average=0.9)
+    recipe = Recipe(7, batch=8, block=2, ema_decay=0.9)
 
     def run(stop=99):
         trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1, 2])
@@ -276,12 +285,12 @@ def test_paths_drawn_ahead_are_those_that_would_be_drawn(tmp_path, monkeypatch):
 
 
 def test_the_average_follows_the_weights_and_teaches():
-    recipe = Recipe(3, batch=16, block=1, average=0.9)
+    recipe = Recipe(3, batch=16, block=1, ema_decay=0.9)
     trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1])
     for p in trainer.parameters.values():
         torch.nn.init.normal_(p, std=0.2, generator=seeded())
-    trainer.average = {name: p + 0.1 for name, p in trainer.parameters.items()}
-    expected = {name: p.clone() for name, p in trainer.average.items()}
+    trainer.ema = {name: p + 0.1 for name, p in trainer.parameters.items()}
+    expected = {name: p.clone() for name, p in trainer.ema.items()}
     g = trainer.generators[0].clone_state()
     teacher, kernel = (trainer.problem.build(1) for _ in range(2))
     used = {name: p.clone() for name, p in trainer.parameters.items()}
@@ -298,9 +307,9 @@ def test_the_average_follows_the_weights_and_teaches():
         for name, p in trainer.parameters.items():
             used[name] = p.clone()
             expected[name].lerp_(p, 9 / (9 + record.iteration))  # fast at first
-            assert (expected[name] - trainer.average[name]).abs().max() < 1e-6
+            assert (expected[name] - trainer.ema[name]).abs().max() < 1e-6
     kept = dict(trainer.kernels()[0].named_parameters())
-    assert all(torch.equal(kept[name], p[0]) for name, p in trainer.average.items())
+    assert all(torch.equal(kept[name], p[0]) for name, p in trainer.ema.items())
 
 
 def test_training_goes_on_from_given_kernels():
@@ -356,7 +365,7 @@ def test_steps_that_differ_in_constants_share_their_code(monkeypatch):
     """Two weights of the hybrid: compiled once, each with its own gradient."""
     traced, shared = [], []
     for weight in (0.1, 3.0):
-        p = sequences(lambda p, w=weight: hybrid(KernelResidual(Sampled(p)), KernelCE(), w))
+        p = sequences(lambda p, w=weight: hybrid(KernelResidual(SampledRate(p)), KernelCE(), w))
         trainer = Trainer(p, Recipe(10, batch=16), [1, 2])
         path = tree_map(lambda a: a[0], trainer._draw(1, trainer.generators))
         gradient = step_of(trainer)
@@ -428,11 +437,11 @@ def test_parts_that_do_not_fit_are_refused():
         Problem(
             Masking(LAW),
             UniformGap(0.02),
-            lambda: BoundaryKernel(SingleTime(Transformer(4, 5)), Linear()),
+            lambda: BoundaryKernel(DiagonalNetwork(Transformer(4, 5)), Linear()),
             KernelCE(),
         )
     with pytest.raises(InputError, match="built on another process"):
-        problem(lambda p: KernelResidual(Sampled(ChainProcess(RING))))
+        problem(lambda p: KernelResidual(SampledRate(ChainProcess(RING))))
 
 
 def test_kernels_of_another_process_are_refused():
@@ -626,11 +635,11 @@ class TestCheckpoint:
     def test_soft_states_are_no_hard_ones(self, tmp_path):
         """Though the same network takes both."""
         data = BigramChain.dirichlet(4, 6)
-        soft = sequence_problem(data, process=Soft)
+        soft = sequence_problem(data, process=OneHotFlow)
         hard = sequence_problem(
             data,
             process=Uniform,
-            kernel=lambda: BoundaryKernel(AdaptiveTransformer(4, 6), Linear()),
+            kernel=lambda: BoundaryKernel(DiT(4, 6), Linear()),
         )
         path, recipe = tmp_path / "soft.safetensors", Recipe(1, batch=4)
         trainer = Trainer(soft, recipe, [1])

@@ -8,29 +8,29 @@ import torch
 from discrete_meanflow.experiment.joint_sudoku import constraints_kept
 from discrete_meanflow.metric import two_sites
 from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
-from discrete_meanflow.metric.text import Reader, known_words, letter_entropy
+from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
+from discrete_meanflow.metric.text import ReferenceLM, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
+    c2st_auc,
     column_pair_tv,
     copies,
-    familiar,
-    gram_tv,
     nearest,
-    telling_apart,
+    ngram_tv,
+    pairs_seen,
 )
-from discrete_meanflow.metric.two_sites import two_site_correlation
-from discrete_meanflow.network import FlatMLP, Restricted
+from discrete_meanflow.network import FlatMLP, LogitMask
 from problems import seeded
 
 
 def test_grams_are_counted_where_a_string_has_them():
     x, y = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1, 1]])
-    assert gram_tv(x, y, 3) == 0.5  # 01 in both, then 12 against 11
-    assert gram_tv(x, y, 3, order=3) == 1.0
-    assert gram_tv(x, x, 3) == 0.0
+    assert ngram_tv(x, y, 3) == 0.5  # 01 in both, then 12 against 11
+    assert ngram_tv(x, y, 3, order=3) == 1.0
+    assert ngram_tv(x, x, 3) == 0.0
     short, long = torch.tensor([[0, 2, 2, 2]]), torch.tensor([[0, 1, 2, 2]])
-    assert gram_tv(short, long, 3, pad=2) == 1.0  # 02 against 01 and 12
-    assert gram_tv(short, long, 3) < 1.0  # pads behind the end are in both
-    assert gram_tv(torch.zeros(2, 1), torch.zeros(2, 1), 2) == 0.0
+    assert ngram_tv(short, long, 3, pad=2) == 1.0  # 02 against 01 and 12
+    assert ngram_tv(short, long, 3) < 1.0  # pads behind the end are in both
+    assert ngram_tv(torch.zeros(2, 1), torch.zeros(2, 1), 2) == 0.0
 
 
 def test_pairs_of_columns_see_what_columns_do_not():
@@ -44,7 +44,7 @@ def test_pairs_of_columns_see_what_columns_do_not():
 def test_a_pair_that_was_never_seen_is_strange():
     train = torch.tensor([[0, 0, 0], [1, 1, 0], [0, 1, 1]])
     x = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
-    assert familiar(x, train, 2) == 0.5  # 01_, 0_0 and _10 occur; 10_ does not, nor 1_1
+    assert pairs_seen(x, train, 2) == 0.5  # 01_, 0_0 and _10 occur; 10_ does not, nor 1_1
 
 
 def test_copies_and_neighbours():
@@ -56,9 +56,9 @@ def test_copies_and_neighbours():
 
 def test_a_classifier_tells_what_differs_and_not_what_does_not():
     x, y = torch.randint(3, (2, 400, 5), generator=seeded())
-    assert abs(telling_apart(x, y) - 0.5) < 0.1
+    assert abs(c2st_auc(x, y) - 0.5) < 0.1
     y[:, 0] = 0
-    assert telling_apart(x, y) > 0.75
+    assert c2st_auc(x, y) > 0.75
 
 
 def test_molecules_are_counted():
@@ -96,27 +96,27 @@ def test_sites_that_vary_together_are_told_by_their_covariances(monkeypatch):
                 found.append((one * other).mean() - one.mean() * other.mean())
     exact = torch.corrcoef(torch.stack(found).reshape(2, -1))[0, 1].item()
     assert exact > 0.5
-    assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
+    assert pair_covariance_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
     for few in (1, 30):
         monkeypatch.setattr(two_sites, "AT_ONCE", few)
-        assert two_site_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
-    assert two_site_correlation(x, x, V) == pytest.approx(1)
+        assert pair_covariance_correlation(x, y, V) == pytest.approx(exact, abs=1e-5)
+    assert pair_covariance_correlation(x, x, V) == pytest.approx(1)
     monkeypatch.setattr(two_sites, "MOST_SITES", 2)
-    assert two_site_correlation(x, y, V, seed=1) != pytest.approx(exact, abs=1e-3)
+    assert pair_covariance_correlation(x, y, V, seed=1) != pytest.approx(exact, abs=1e-3)
 
 
 def test_sites_that_do_not_vary_together_have_nothing_to_compare():
     independent = torch.cartesian_prod(torch.arange(5), torch.arange(5))
     same = torch.arange(5).repeat(2, 1).T
-    assert two_site_correlation(independent, same, 5) == 0.0
-    assert two_site_correlation(same[:, :1], same[:, :1], 5) == 0.0  # one site alone
+    assert pair_covariance_correlation(independent, same, 5) == 0.0
+    assert pair_covariance_correlation(same[:, :1], same[:, :1], 5) == 0.0  # one site alone
     weakly = torch.cat([independent.repeat(400, 1), same])  # covariances of some 1e-4
-    assert two_site_correlation(weakly, same, 5) == pytest.approx(1, abs=1e-3)
+    assert pair_covariance_correlation(weakly, same, 5) == pytest.approx(1, abs=1e-3)
 
 
 def test_restricted_positions_never_leave_their_alphabet():
     allowed = torch.tensor([[True, False, False], [True, True, True]])
-    network = Restricted(FlatMLP(3, 2, 16, 1), allowed)
+    network = LogitMask(FlatMLP(3, 2, 16, 1), allowed)
     time = torch.full((4, 1), 0.3)
     q = network(torch.randn(4, 2, 3, generator=seeded()), time, time).softmax(-1)
     assert bool((q[:, ~allowed] == 0).all())
@@ -139,7 +139,7 @@ def test_a_reader_learns_what_follows_what_and_sees_no_future():
     """Symbols that go round 0 1 2: the first costs log2 3 bits, the others none."""
     start = torch.arange(201)[:, None]
     x = (start + torch.arange(6)) % 3
-    reader = Reader.trained(x, 3, "cpu", 150, batch=32, width=32, layers=1)
+    reader = ReferenceLM.trained(x, 3, "cpu", 150, batch=32, width=32, layers=1)
     bits = reader(x[:9])
     assert (bits[:, 0] - torch.tensor(3.0).log2()).abs().max() < 0.3
     assert bits[:, 1:].max() < 0.3

@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.metric.two_sites import two_site_correlation
-from discrete_meanflow.onestep import drawn as drawing
-from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
-from discrete_meanflow.onestep.evaluate import Judge, _well_formed, evaluate, judged
-from discrete_meanflow.onestep.prepare import prepare
-from discrete_meanflow.onestep.train import train
-from discrete_meanflow.training import Processes
+from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
+from discrete_meanflow.model import drawn as drawing
+from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model.eval_samples import EvaluateOptions, draw, find, keep
+from discrete_meanflow.model.evaluate import Evaluator, _well_formed, evaluate, judged
+from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.model.train import train
+from discrete_meanflow.training import Distributed
 from test_cli import in_process
 
 
@@ -48,7 +48,7 @@ def test_evaluation_tells_copies_from_the_new(judgeable):
     real = found["scores"]["held out"]
     assert real["copies"] == 0
     train = run.read_tokens(model.folder, run.TRAIN, model.config.codec)
-    judge = Judge(model.config, train, train[:20])
+    judge = Evaluator(model.config, train, train[:20])
     mixed = judge(torch.cat([train[:10], train[:10]]))
     assert (mixed["copies"], mixed["unique"], mixed["nearest"]) == (1, 0.5, 0)
     assert real["unique"] == real["well-formed"] == 1
@@ -62,14 +62,14 @@ def test_two_sites_of_an_alignment_are_compared(judgeable):
     train = run.read_tokens(model.folder, run.TRAIN, model.config.codec)
     twins = train.clone()
     twins[:, 3] = train[:, 0]  # as no independent sites are
-    assert "two sites" not in Judge(model.config, train, twins)(twins)
+    assert "two sites" not in Evaluator(model.config, train, twins)(twins)
     fasta, other = replace(model.config, kind=kinds.Fasta()), twins.clone()
     other[::3, 3] = train[::3, 3]
-    exact = two_site_correlation(other, twins, model.config.codec.vocabulary)
+    exact = pair_covariance_correlation(other, twins, model.config.codec.vocabulary)
     assert 0 < exact < 0.99
-    assert Judge(fasta, train, twins)(other)["two sites"] == exact
+    assert Evaluator(fasta, train, twins)(other)["two sites"] == exact
     codec = kinds.Fasta().of(["ACGU", "ACG"]).codec
-    padded = Judge(replace(fasta, codec=codec), train[:4] * 0, train[:4] * 0)
+    padded = Evaluator(replace(fasta, codec=codec), train[:4] * 0, train[:4] * 0)
     assert "two sites" not in padded(train[:4] * 0)
 
 
@@ -79,7 +79,7 @@ def test_what_goes_on_behind_its_end_is_not_well_formed():
     assert _well_formed(x, None) == 1
 
 
-ASKED, READ = Asked(20, 3, (1, 4)), ("held out", "1 step", "4 steps")
+ASKED, READ = EvaluateOptions(20, 3, (1, 4)), ("held out", "1 step", "4 steps")
 
 
 def test_samples_drawn_elsewhere_are_judged_without_the_weights(judgeable, tmp_path):
@@ -153,26 +153,26 @@ def test_a_reader_learns_from_what_is_compared_with_nothing(tmp_path, monkeypatc
     text.write_text("it was a dark and stormy night, " * 200)
     kind = kinds.Windows(16)
     prepare(tmp_path / "run", kind, kind.read(text), "cpu", iterations=4, size=1e4, held_out=40)
-    train(tmp_path / "run", Processes(), lambda news: None)
+    train(tmp_path / "run", Distributed(), lambda news: None)
     model = OneStepModel.load(tmp_path / "run", "cpu")
-    heard, trained = [], drawing.Reader.trained
+    heard, trained = [], drawing.ReferenceLM.trained
 
     def listen(x, *given):
         heard.extend([x, trained(x, *given, batch=8, width=32, layers=1)])
         return heard[1]
 
-    monkeypatch.setattr(drawing.Reader, "trained", listen)
-    found = draw(model, Asked(10, 0, (1, 4), reading=50))
+    monkeypatch.setattr(drawing.ReferenceLM, "trained", listen)
+    found = draw(model, EvaluateOptions(10, 0, (1, 4), reading=50))
     held_out = run.read_tokens(model.folder, run.HELD_OUT, model.config.codec)
     assert torch.equal(heard[0][::16], held_out[20:])
     assert torch.equal(heard[0][1, :-1], heard[0][0, 1:])  # windows begin anywhere
-    fresh = drawing.Compared.of(model.folder, model.config.codec, 10).fresh
+    fresh = drawing.EvalSplit.of(model.folder, model.config.codec, 10).fresh
     read = (fresh, found.samples[1], found.samples[4])
     assert found.bits == dict(zip(READ, map(heard[1].bits, read), strict=True))
     scores = judged(model.folder, found)["scores"]
     assert {who: each["bits"] for who, each in scores.items()} == found.bits
     with pytest.raises(InputError, match="a reader needs 20 held-out records"):
-        draw(model, Asked(15, 0, (1,), reading=50))
+        draw(model, EvaluateOptions(15, 0, (1,), reading=50))
 
 
 def test_the_floor_of_a_text_is_the_noise_of_its_windows(tmp_path):
@@ -183,7 +183,7 @@ def test_the_floor_of_a_text_is_the_noise_of_its_windows(tmp_path):
     prepare(tmp_path / "run", kind, kind.read(text), "cpu", iterations=4, size=1e4, held_out=1000)
     config = run.read_config(tmp_path / "run")
     held_out = run.read_tokens(tmp_path / "run", run.HELD_OUT, config.codec)
-    found = drawing.Compared.of(tmp_path / "run", config.codec, 300)
+    found = drawing.EvalSplit.of(tmp_path / "run", config.codec, 300)
     assert torch.equal(found.rest, held_out[600:])  # in its order, for whom reads on
     numbers = [[int(s) for s in config.codec.decode(x)] for x in (found.reference, found.fresh)]
     assert sorted(numbers[0] + numbers[1]) == list(range(3000, 3600))
@@ -198,7 +198,7 @@ for name in (
     "accelerate", "tensorboard", "pyarrow",
 ):
     sys.modules[name] = None
-runpy.run_module("discrete_meanflow.onestep", run_name="__main__", alter_sys=True)
+runpy.run_module("discrete_meanflow.model", run_name="__main__", alter_sys=True)
 """
 
 

@@ -18,17 +18,17 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.generate import _notes
 from discrete_meanflow.data import TokenArray, content, room, windows
 from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.cells import type_of, type_told_by
-from discrete_meanflow.data.classes import with_label
-from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.kind import Dataset
-from discrete_meanflow.data.pieces import Pieces
-from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.labelled_codec import with_label
+from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.evaluate import Judge
-from discrete_meanflow.onestep.prepare import check_one_length, cut, understood
+from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model.evaluate import Evaluator
+from discrete_meanflow.model.prepare import check_one_length, cut, understood
 from own_records import FILES, ROWS, WORDS, train_by_command, write
 from test_cli import in_process
 
@@ -45,7 +45,7 @@ def test_files_are_told_and_read(kind, tmp_path):
         assert "".join(again) == path.read_text()[: len(again) * 64]
     else:
         assert numpy.array_equal(again, list(dataset.records))
-    assert type(dataset.codec).made_from(dataset.codec.describe()) == dataset.codec
+    assert type(dataset.codec).from_json(dataset.codec.describe()) == dataset.codec
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -126,21 +126,21 @@ def test_parquet_keeps_its_types(tmp_path):
     frame = pandas.DataFrame({"zip": ["10", "20"], "x": [0.5, 1.5], "b": [True, False]})
     frame.to_parquet(tmp_path / "a.parquet")
     dataset = kinds.detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
-    codec = Columns.made_from(json.loads(json.dumps(dataset.codec.describe())))
+    codec = TableCodec.from_json(json.loads(json.dumps(dataset.codec.describe())))
     with kinds.Table().writer(tmp_path / "b.parquet", codec, 2) as out:
         out(dataset.records)
     pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "b.parquet"), frame)
     for lie in ({"types": ["int", "int", "bool"]}, {"types": ["str"]}, {"frame": "os"},
                 {"types": ["str", "float", "pickle"]}):  # fmt: skip
         with pytest.raises(InputError, match=r"^table: "):
-            Columns.made_from(codec.describe() | lie)
+            TableCodec.from_json(codec.describe() | lie)
     large = {"columns": ["n"], "levels": [["1", str(2**63)]], "label": None, "types": ["int"]}
     with pytest.raises(InputError, match="do not have the types"):
-        Columns.made_from(large)
+        TableCodec.from_json(large)
 
 
 def test_columns_and_levels_may_have_any_letters():
-    odd = Columns(("a=b", "c,d"), (("x=y", "z"), ("p\\", "q,")))
+    odd = TableCodec(("a=b", "c,d"), (("x=y", "z"), ("p\\", "q,")))
     assert odd.known(r"a\=b=x=y,c\,d=p\\") == {0: 0, 1: 0}
     assert odd.known(r"c\,d=q\,") == {1: 1}
 
@@ -188,8 +188,8 @@ from pathlib import Path
 import torch
 from discrete_meanflow.data import TokenArray, room
 from discrete_meanflow.data.kind import find_kind
-from discrete_meanflow.onestep import folder
-from discrete_meanflow.onestep.prepare import prepare
+from discrete_meanflow.model import folder
+from discrete_meanflow.model.prepare import prepare
 from side_by_side import anonymous_mib, watched
 
 room.FEW = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22  # few are many here
@@ -333,16 +333,16 @@ def test_columns_may_be_left_out(name, tmp_path, monkeypatch, capsys):
     card = json.loads((tmp_path / "run" / "data.json").read_text())
     assert "--without id 'a b'" in card["command"]
     with pytest.raises(InputError, match="no column 'q'; there are id, a b, n, z"):
-        kinds.Table(without=["q"]).read(path)
+        kinds.Table(drop=["q"]).read(path)
     with pytest.raises(InputError, match="no column is left"):
-        kinds.Table(without=list(rows)).read(path)
+        kinds.Table(drop=list(rows)).read(path)
 
 
 def test_what_is_left_out_may_have_gaps(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n" + ",x,1\n,y,2\n,x,\n")
     with pytest.raises(InputError, match="line 4, column 3: a missing value, of 1;"):
-        kinds.Table(without=["a"]).read(tmp_path / "a.csv")
-    found = kinds.Table(missing="-", without=["a"]).read(tmp_path / "a.csv")
+        kinds.Table(drop=["a"]).read(tmp_path / "a.csv")
+    found = kinds.Table(missing="-", drop=["a"]).read(tmp_path / "a.csv")
     assert found.records == [["x", "1"], ["y", "2"], ["x", "-"]]
 
 
@@ -366,7 +366,7 @@ def test_a_heading_has_no_missing_values(tmp_path):
     ],
 )
 def test_columns_of_many_values_are_noted(levels, advice):
-    codec = Columns.of(["a", "b"], [[level, str(i % 3)] for i, level in enumerate(levels)])
+    codec = TableCodec.of(["a", "b"], [[level, str(i % 3)] for i, level in enumerate(levels)])
     (note,) = _notes(codec, len(levels))
     assert advice in note
 
@@ -463,7 +463,7 @@ def test_windows_of_a_text_may_be_of_pieces(tokenizer, tmp_path, monkeypatch, ca
     assert all(line.startswith("cat sat") for line in model.sample(3, clamp="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Those at the edges of windows are words of the text, too, and none is made of two.
-    assert Judge(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(words)
+    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(words)
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):
@@ -492,7 +492,7 @@ def test_a_tokenizer_that_cannot_read_a_word_says_so(tmp_path):
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.save(str(tmp_path / "words.json"))
     with pytest.raises(InputError, match="cannot read the data"):
-        Pieces.of(["the cat", "the dog"], tmp_path / "words.json")
+        SubwordCodec.of(["the cat", "the dog"], tmp_path / "words.json")
 
 
 def test_a_tokenizer_that_cuts_and_fills_does_neither(tokenizer, tmp_path):
@@ -502,7 +502,7 @@ def test_a_tokenizer_that_cuts_and_fills_does_neither(tokenizer, tmp_path):
     made.enable_truncation(2)
     made.enable_padding(pad_id=5, length=4)
     made.save(str(tmp_path / "cuts.json"))
-    codec = Pieces.of(["the cat sat", "cat"], tmp_path / "cuts.json")
+    codec = SubwordCodec.of(["the cat sat", "cat"], tmp_path / "cuts.json")
     assert codec.encode(["the cat sat", "cat"]).tolist() == [[0, 1, 3], [1, 6, 6]]
 
 
@@ -512,8 +512,8 @@ def test_what_a_tokenizer_has_no_piece_for_is_told(tokenizer, tmp_path):
     letters = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))  # drops all others
     letters.save(str(tmp_path / "letters.json"))
     strings = ["ab", "abc", "ba", "b a"]
-    dropping = Pieces.of(strings, tmp_path / "letters.json")
-    unknown = Pieces.of(["the cat", "the cow"], tokenizer)
+    dropping = SubwordCodec.of(strings, tmp_path / "letters.json")
+    unknown = SubwordCodec.of(["the cat", "the cow"], tokenizer)
     assert [dropping.missing(each) for each in strings] == ["", "c", "", ""]
     assert unknown.missing("the cow ran") == "cow"
     for codec, pattern, message in ((dropping, "zabz", "'z'"), (unknown, "the cow", "'cow'")):
@@ -527,7 +527,7 @@ def test_what_a_tokenizer_has_no_piece_for_is_told(tokenizer, tmp_path):
 
 
 def test_tokens_are_counted_where_none_is_filled_up(tokenizer):
-    codec = Pieces.of(["the cat sat", "cat sat"], tokenizer)
+    codec = SubwordCodec.of(["the cat sat", "cat sat"], tokenizer)
     check_one_length(Dataset(["the cat", "the dog"], codec))
     with pytest.raises(InputError, match="record 2 has 2 symbols, the first 3"):
         check_one_length(Dataset(["the cat sat", "cat sat"], codec))
@@ -550,7 +550,7 @@ def test_classes_may_stand_before_the_records_or_in_a_file(name, tmp_path):
 
 def test_tokens_of_256_symbols_are_read_back(tmp_path):
     tokens = torch.arange(256).reshape(64, 4)
-    codec = Arrays((4,), 256)
+    codec = ArrayCodec((4,), 256)
     run.write_tokens(tmp_path / "train.safetensors", {"tokens": tokens}, 256)
     again = run.read_tokens(tmp_path, "train", codec)
     assert torch.equal(TokenArray(again, 256).tokens.long(), tokens)
@@ -616,19 +616,19 @@ def test_how_a_table_is_read(name, content, names, rows, tmp_path):
 def test_rows_are_written_as_they_were_read(name, content, out, written, tmp_path):
     (tmp_path / name).write_text(content)
     dataset = kinds.Table().read(tmp_path / name)
-    again = type(dataset.codec).made_from(dataset.codec.describe())
+    again = type(dataset.codec).from_json(dataset.codec.describe())
     with kinds.Table().writer(tmp_path / out, again, 2) as write:
         write(dataset.records)
     assert kinds.read.text(tmp_path / out) == written
 
 
 def test_a_table_of_an_earlier_version_has_commas_and_a_heading():
-    codec = Columns(("x",), (("a", "b"),), None, ";", heading=False)
+    codec = TableCodec(("x",), (("a", "b"),), None, ";", heading=False)
     words = codec.describe()
     del words["delimiter"], words["heading"]
-    assert Columns.made_from(words) == Columns(("x",), (("a", "b"),))
+    assert TableCodec.from_json(words) == TableCodec(("x",), (("a", "b"),))
     with pytest.raises(InputError, match="no delimiter"):
-        Columns.made_from(words | {"delimiter": ""})
+        TableCodec.from_json(words | {"delimiter": ""})
 
 
 def test_one_blank_line_makes_no_prose(tmp_path):
@@ -661,7 +661,7 @@ def test_a_tokenizer_that_adds_ends_and_leaves_gaps(tmp_path):
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
     )
     made.save(str(tmp_path / "tokenizer.json"))
-    codec = Pieces.of(["the cat sat", "cat ?"], tmp_path / "tokenizer.json")
+    codec = SubwordCodec.of(["the cat sat", "cat ?"], tmp_path / "tokenizer.json")
     assert (codec.pad, codec.length) == (10, 5)
     assert codec.known("the cat") == {0: 0, 1: 2, 2: 3}  # an end is not known
     assert codec.encode(["cat"]).tolist() == [[0, 3, 1, 10, 10]]
@@ -699,9 +699,9 @@ def test_tokens_of_few_symbols_are_bytes(kind, tmp_path):
 
 def test_one_long_record_is_noted(tmp_path):
     words = [f"{i:04d}" for i in range(3000)]
-    assert "note" not in understood(Strings.of(words), Dataset(words, Strings.of(words)))
+    assert "note" not in understood(TextCodec.of(words), Dataset(words, TextCodec.of(words)))
     words[7] = "x" * 100
-    codec = Strings.of(words)
+    codec = TextCodec.of(words)
     assert (
         "1 records are more than half as long" in understood(codec, Dataset(words, codec))["note"]
     )
@@ -709,7 +709,7 @@ def test_one_long_record_is_noted(tmp_path):
 
 def test_a_cell_may_hold_half_of_a_line_end(tmp_path):
     rows = [["a\rb", "c"], ["d", "e"]]
-    with kinds.Table().writer(tmp_path / "a.csv", Columns.of(["x", "y"], rows), 2) as out:
+    with kinds.Table().writer(tmp_path / "a.csv", TableCodec.of(["x", "y"], rows), 2) as out:
         out(rows)
     with open(tmp_path / "a.csv", newline="") as file:
         assert list(csv.reader(file)) == [["x", "y"], *rows]

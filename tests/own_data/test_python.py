@@ -17,13 +17,13 @@ import torch
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.bins import binned
-from discrete_meanflow.data.classes import classed
-from discrete_meanflow.data.columns import Columns
-from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.labelled_codec import classed
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.onestep.prepare import dataset_of
+from discrete_meanflow.model.prepare import dataset_of
 from own_records import ROWS, WORDS
 
 
@@ -58,11 +58,11 @@ def test_records_of_many_sorts():
             return ROWS
 
     for records, codec in (
-        (WORDS, Strings), (frame, Columns), (ROWS, Columns), (array, Arrays),
-        (torch.from_numpy(array), Arrays), (Pictures(), Arrays), (iter(WORDS), Strings),
-        (Polars(), Columns), (frame.rename(columns={"a": "rows"}), Columns),
-        (numpy.array(ROWS), Columns), ([(0, "a"), (1, "b")], Columns),
-        ([(0, 1, 2), (1, 2, 0)], Arrays), ([[0, 1], [1, 1]], Arrays),
+        (WORDS, TextCodec), (frame, TableCodec), (ROWS, TableCodec), (array, ArrayCodec),
+        (torch.from_numpy(array), ArrayCodec), (Pictures(), ArrayCodec), (iter(WORDS), TextCodec),
+        (Polars(), TableCodec), (frame.rename(columns={"a": "rows"}), TableCodec),
+        (numpy.array(ROWS), TableCodec), ([(0, "a"), (1, "b")], TableCodec),
+        ([(0, 1, 2), (1, 2, 0)], ArrayCodec), ([[0, 1], [1, 1]], ArrayCodec),
     ):  # fmt: skip
         _, dataset = dataset_of(records)
         assert isinstance(dataset.codec, codec)
@@ -228,9 +228,9 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
 
 
 def test_none_is_unknown_in_a_clamp_of_a_table():
-    codec = Columns.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
+    codec = TableCodec.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
     assert codec.known({"a": None, "b": 2}) == {1: 1}
-    assert Columns.of(["0", "1"], [["x", "1"], ["y", "2"]]).known({0: None, 1: 2}) == {1: 1}
+    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).known({0: None, 1: 2}) == {1: 1}
     with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
         codec.known("a=y")
 
@@ -275,7 +275,7 @@ def test_numbers_of_a_frame_are_binned_on_request():
     assert codec.types == ("float", "int")
     value = float(codec.levels[0][3])
     assert codec.known({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
-    codec = Columns.made_from(json.loads(json.dumps(codec.describe())))
+    codec = TableCodec.from_json(json.loads(json.dumps(codec.describe())))
     cells = dataset_of(frame, bins=20)[1].records
     for i in range(0, 12_000, 100):  # any number is known by the bin that it fell into
         (token,) = codec.known({"x": frame["x"][i]}).values()
@@ -291,7 +291,7 @@ def test_numbers_of_a_frame_are_binned_on_request():
     (token,) = before.known({"x": -100}).values()
     assert float(codec.levels[0][token]) == middle[0]
     rows, bins = binned([[f"{i:03d}"] for i in range(50)], 5)
-    codes = Columns.of(["a"], rows, (), bins)
+    codes = TableCodec.of(["a"], rows, (), bins)
     assert codes.types == ("str",)
     assert len(codes.known({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):

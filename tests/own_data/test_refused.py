@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep.prepare import check_one_length
-from discrete_meanflow.onestep.train import train
-from discrete_meanflow.training import Processes, checkpoint
+from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model.prepare import check_one_length
+from discrete_meanflow.model.train import train
+from discrete_meanflow.training import Distributed, checkpoint
 from own_records import FILES, ROWS, write
 from test_cli import in_process
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch
 PLANS = {
     "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
     "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
-    "a crowd": {"matched": 2**20}, "no rate": {"muon": float("nan")},
+    "a crowd": {"minibatch_ot": 2**20}, "no rate": {"muon": float("nan")},
     "a long block": {"batch": 2**20, "block": 10**6},
     "wide couples": {"couples": 10**6},
 }  # fmt: skip
@@ -366,7 +366,7 @@ def test_a_run_folder_writes_nowhere_else_and_is_not_waited_for(trained, tmp_pat
     shutil.rmtree(folder / run.BOARD, ignore_errors=True)
     (folder / run.BOARD).symlink_to(elsewhere)
     with pytest.raises(InputError, match="is a link"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)
     assert not list(elsewhere.iterdir())
     for path in (weights, *(folder / name for name in run.CHECKPOINTS)):
         path.unlink(missing_ok=True)

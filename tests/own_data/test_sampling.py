@@ -14,14 +14,14 @@ import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data.arrays import Arrays
-from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.onestep import export as exporting
-from discrete_meanflow.onestep import plan as plans
-from discrete_meanflow.onestep.export import export
-from discrete_meanflow.onestep.plan import choose
-from discrete_meanflow.sampler import lot_size
+from discrete_meanflow.model import export as exporting
+from discrete_meanflow.model import plan as plans
+from discrete_meanflow.model.export import export
+from discrete_meanflow.model.plan import choose
+from discrete_meanflow.sampler import chunk_size
 from own_records import WORDS, train_by_command, write
 from test_cli import in_process
 
@@ -38,9 +38,9 @@ def test_what_is_clamped_stays(trained):
         "table": ("colour=blue", {"colour": "blue"}),
         "array": ("?,2,0,1,1,2", [[None, 2, 0], [1, 1, 2]], [None, 2, 0, 1, 1, 2]),
     }
-    for kind, clamps in alike.items():
+    for kind, conditioning in alike.items():
         model = OneStepModel.load(trained / kind, "cpu")
-        assert len({str(model.sample(5, seed=0, clamp=clamp)) for clamp in clamps}) == 1
+        assert len({str(model.sample(5, seed=0, clamp=clamp)) for clamp in conditioning}) == 1
     assert {len(name) for name in names.sample(20, clamp="a?_")} <= {1, 2}  # nothing behind
     for n, steps, clamp in ((2.5, 1, None), (1, 1.5, None), (1, 1, {"a": 1})):
         with pytest.raises(InputError):
@@ -49,11 +49,11 @@ def test_what_is_clamped_stays(trained):
     assert listed == names.sample(5, seed=0, clamp="a?i")
     with pytest.raises(InputError, match="columns by their names"):
         OneStepModel.load(trained / "table", "cpu").sample(1, clamp=["blue"])
-    escaped = Strings.of(["a?b\\", "??aa"])
+    escaped = TextCodec.of(["a?b\\", "??aa"])
     tokens, held = escaped.clamp("\\??\\\\")
     assert held.tolist() == [True, False, True, False]
     assert [escaped.alphabet.symbols[i] for i in tokens[held]] == ["?", "\\"]
-    lines = Strings.of(["a\nb\t", "nt\\a"])
+    lines = TextCodec.of(["a\nb\t", "nt\\a"])
     tokens, held = lines.clamp("\\n\\tn\\\\")
     assert [lines.alphabet.symbols[i] for i in tokens[held]] == ["\n", "\t", "n", "\\"]
     for codec, pattern in ((lines, "C\\a"), (escaped, "a\\n")):  # a bond of SMILES, it may be
@@ -204,10 +204,10 @@ def test_a_graph_that_differs_is_not_written(trained, tmp_path, monkeypatch):
 
 
 def test_an_mlp_carries_many_at_once():
-    codec = Arrays((28, 28), 2)
+    codec = ArrayCodec((28, 28), 2)
     plan = choose(codec, "cpu", plans.CPU_SIZE, 0, None)
-    assert lot_size(784, 2, plan.network(codec)) == 10_000
-    assert lot_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
+    assert chunk_size(784, 2, plan.network(codec)) == 10_000
+    assert chunk_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no full device")

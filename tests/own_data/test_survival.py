@@ -15,16 +15,16 @@ from safetensors.torch import save_file
 
 from discrete_meanflow.cli import generate
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.columns import Columns
+from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.files import alone_in
+from discrete_meanflow.files import folder_lock
+from discrete_meanflow.model import OneStepModel
+from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model import train as training
+from discrete_meanflow.model.prepare import dataset_of, prepare
+from discrete_meanflow.model.train import train
 from discrete_meanflow.objective import OnCouples
-from discrete_meanflow.onestep import OneStepModel
-from discrete_meanflow.onestep import folder as run
-from discrete_meanflow.onestep import train as training
-from discrete_meanflow.onestep.prepare import dataset_of, prepare
-from discrete_meanflow.onestep.train import train
-from discrete_meanflow.training import Processes, Recipe, Trainer, checkpoint, session
+from discrete_meanflow.training import Distributed, Recipe, Trainer, checkpoint, session
 from own_records import ATTENTION, ROWS, prepared
 from test_cli import in_process
 
@@ -32,18 +32,18 @@ from test_cli import in_process
 def test_what_killed_writers_left_is_removed(tmp_path):
     folder = prepared(tmp_path / "run")
     (folder / ".checkpoint-1.safetensors.1.2.tmp").write_text("half")
-    train(folder, Processes(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     assert not list(folder.glob(".*"))
 
 
 def test_couples_are_not_made_again_for_a_stage_that_has_ended(tmp_path, monkeypatch):
     folder, told = prepared(tmp_path / "run"), []
-    train(folder, Processes(), lambda news: None, told.append)
+    train(folder, Distributed(), lambda news: None, told.append)
     assert told == [1.0]
     weights = folder / "weights.safetensors"
     before = weights.read_bytes()
     weights.unlink()
-    train(folder, Processes(), lambda news: None, told.append)
+    train(folder, Distributed(), lambda news: None, told.append)
     assert told == [1.0]
     assert weights.read_bytes() == before
 
@@ -56,14 +56,14 @@ def test_a_run_stays_on_its_kind_of_device(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        train(folder, Processes(), stop)
+        train(folder, Distributed(), stop)
     path = folder / "checkpoint-1.safetensors"
     with safe_open(path, "pt") as file:
         note = json.loads(file.metadata()["note"]) | {"device": "cuda"}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     save_file(tensors, path, {"note": json.dumps(note)})
     with pytest.raises(InputError, match="made on cuda"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)
 
 
 def same(kernel, parameters):
@@ -79,7 +79,7 @@ def test_a_run_that_was_stopped_can_be_sampled_as_it_is(tmp_path, monkeypatch, c
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        train(folder, Processes(), stop)
+        train(folder, Distributed(), stop)
     with pytest.raises(InputError, match="not trained to the end: dmf train --resume"):
         OneStepModel.load(folder)
     found = OneStepModel.load(folder, so_far=True)
@@ -93,7 +93,7 @@ def test_a_run_that_was_stopped_can_be_sampled_as_it_is(tmp_path, monkeypatch, c
 
 def test_the_last_checkpoint_has_what_a_run_ends_with(tmp_path):
     folder = prepared(tmp_path / "run")
-    train(folder, Processes(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     trained = dict(OneStepModel.load(folder).kernel.named_parameters())
     (folder / run.WEIGHTS).unlink()
     assert same(OneStepModel.load(folder, so_far=True).kernel, trained)
@@ -106,10 +106,10 @@ def test_a_checkpoint_of_another_network_is_not_sampled(tmp_path):
     config = run.read_config(folder)
     names = [name for name, _ in config.plan.kernel(config.codec).named_parameters()]
     path = folder / "checkpoint-1.safetensors"
-    save_file({f"average/{name}": torch.zeros(2, 3) for name in names}, path)
+    save_file({f"ema/{name}": torch.zeros(2, 3) for name in names}, path)
     with pytest.raises(InputError, match="float32 of shape"):
         OneStepModel.load(folder, so_far=True)
-    save_file({f"average/{name}": torch.zeros(2, 3) for name in names[1:]}, path)
+    save_file({f"ema/{name}": torch.zeros(2, 3) for name in names[1:]}, path)
     with pytest.raises(InputError, match="has not the tensors that it should"):
         OneStepModel.load(folder, so_far=True)
 
@@ -117,9 +117,9 @@ def test_a_checkpoint_of_another_network_is_not_sampled(tmp_path):
 KILLED = """
 import builtins, os, random, shutil, signal, sys, time
 from pathlib import Path
-import discrete_meanflow.training.session as session
-from discrete_meanflow.onestep.folder import CHECKPOINTS
-from discrete_meanflow.onestep.train import train
+import discrete_meanflow.training.resumable as session
+from discrete_meanflow.model.run_folder import CHECKPOINTS
+from discrete_meanflow.model.train import train
 from discrete_meanflow.training import Processes
 from discrete_meanflow.training.checkpoint import iteration_in
 
@@ -217,7 +217,7 @@ def test_a_run_that_is_asked_to_stop_saves_first(number, at, network, tmp_path):
     """In the first stage and in the second; then it goes on as if nothing had been."""
     longer = {"iterations": 200, "second": 200, **network}  # two blocks a stage
     whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
-    train(whole, Processes(), lambda news: None)
+    train(whole, Distributed(), lambda news: None)
     heard = []
 
     def stop(news):
@@ -226,16 +226,16 @@ def test_a_run_that_is_asked_to_stop_saves_first(number, at, network, tmp_path):
             os.kill(os.getpid(), number)
 
     with pytest.raises(Interrupted):
-        train(cut, Processes(), stop)
+        train(cut, Distributed(), stop)
     assert not (cut / "weights.safetensors").exists()
-    train(cut, Processes(), lambda news: None)
+    train(cut, Distributed(), lambda news: None)
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
     assert weights[0] == weights[1]
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     folder = prepared(tmp_path / "run")
-    train(folder, Processes(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     kept = (folder / "checkpoint-1.safetensors").read_bytes()
     for name in ("weights", "checkpoint-2"):
         (folder / f"{name}.safetensors").unlink()
@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"cannot write .*: No space left on device"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)
     assert (folder / "checkpoint-1.safetensors").read_bytes() == kept
     assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
 
@@ -258,18 +258,18 @@ def test_a_training_that_comes_apart_says_where(tmp_path, monkeypatch):
         Recipe, "learning_rate_at", lambda self, step: 1e8 if step >= 6 else rate(self, step)
     )
     with pytest.raises(InputError, match=r"(the loss is \w+ at step|the loss went from)"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)
     assert not (folder / "weights.safetensors").exists()
     assert checkpoint.iteration_in(folder / "checkpoint-1.safetensors") == 4
     monkeypatch.undo()
-    train(folder, Processes(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     assert (folder / "weights.safetensors").exists()
 
 
 def test_a_damaged_log_is_begun_anew(tmp_path):
     folder = prepared(tmp_path / "run")
     (folder / "metrics.jsonl").write_bytes(b"\xff\n" + b"[" * 100_000)
-    train(folder, Processes(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["iteration"] for line in lines] == [20, 40]
 
@@ -284,7 +284,7 @@ def test_a_full_disk_while_logging_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(SummaryWriter, "add_scalar", full)
     with pytest.raises(InputError, match=r"cannot write to .*No space left"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)
 
 
 def test_couples_can_be_stopped(tmp_path):
@@ -298,9 +298,12 @@ def test_couples_can_be_stopped(tmp_path):
 
 def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
     folder = prepared(tmp_path / "run")
-    with alone_in(folder), pytest.raises(InputError, match="is being trained by another process"):
-        train(folder, Processes(), lambda news: None)
-    train(folder, Processes(), lambda news: None)
+    with (
+        folder_lock(folder),
+        pytest.raises(InputError, match="is being trained by another process"),
+    ):
+        train(folder, Distributed(), lambda news: None)
+    train(folder, Distributed(), lambda news: None)
     assert (folder / "weights.safetensors").exists()
 
 
@@ -331,15 +334,15 @@ def test_a_table_of_an_earlier_version_goes_on(tmp_path):
     kind, dataset = dataset_of(ROWS)
     words = dataset.codec.describe()
     assert not {"types", "bins", "frame"} & set(words)
-    assert Columns.made_from(words).describe() == words
+    assert TableCodec.from_json(words).describe() == words
     prepare(tmp_path / "run", kind, dataset, "cpu", iterations=40, size=1e4, batch=16)
 
     def stop(news):
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted):
-        train(tmp_path / "run", Processes(), stop)
-    train(tmp_path / "run", Processes(), lambda news: None)
+        train(tmp_path / "run", Distributed(), stop)
+    train(tmp_path / "run", Distributed(), lambda news: None)
     assert (tmp_path / "run" / "weights.safetensors").exists()
 
 
@@ -377,4 +380,4 @@ def test_steps_are_counted_through_where_a_loss_is_none(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "_draw", spoilt)
     with pytest.raises(InputError, match=r"the loss is nan at step 23: .* Try a smaller --size"):
-        train(folder, Processes(), lambda news: None)
+        train(folder, Distributed(), lambda news: None)

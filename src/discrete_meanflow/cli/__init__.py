@@ -12,7 +12,7 @@ import tyro
 from discrete_meanflow import __version__
 from discrete_meanflow.cli.generate import Evaluate, Export, Sample, Train
 from discrete_meanflow.cli.reproduce import Demo, Draw, List, Reproduce
-from discrete_meanflow.guard import guarded
+from discrete_meanflow.guard import run_guarded
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
@@ -30,7 +30,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"dmf {__version__}")
         return
-    sys.exit(guarded(_parsed()))
+    sys.exit(run_guarded(_parsed()))
 
 
 def _parsed() -> Callable[[], None]:

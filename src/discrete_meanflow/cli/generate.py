@@ -16,10 +16,10 @@ from discrete_meanflow.errors import DataError, InputError, Interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from discrete_meanflow.data.columns import Columns
     from discrete_meanflow.data.kind import Kind
-    from discrete_meanflow.onestep.train import News
-    from discrete_meanflow.training import Processes
+    from discrete_meanflow.data.table_codec import TableCodec
+    from discrete_meanflow.model.train import ProgressEvent
+    from discrete_meanflow.training import Distributed
 
 SHOW_EVERY = 30.0  # seconds between samples shown while training
 SHOWN = 5
@@ -71,7 +71,7 @@ class Train:
     """Whether the first row of a table names its columns."""
     missing: Annotated[str | None, given("TEXT")] = None
     """What stands for the empty cells of a table, which are refused without it."""
-    without: Annotated[tuple[str, ...], given("COLUMN ...")] = ()
+    drop: Annotated[tuple[str, ...], given("COLUMN ...")] = ()
     """Columns of a table to leave out, such as names of rows."""
     bins: Annotated[int | None, given("N")] = None
     """Cut columns of numbers into so many values, each of an equal share of the rows."""
@@ -89,13 +89,13 @@ class Train:
         from rich.console import Console
 
         from discrete_meanflow.device import find_device
-        from discrete_meanflow.onestep import folder as run
-        from discrete_meanflow.onestep.train import train
-        from discrete_meanflow.training import Processes
+        from discrete_meanflow.model import run_folder as run
+        from discrete_meanflow.model.train import train
+        from discrete_meanflow.training import Distributed
 
         if self.resume is not None and replace(self, resume=None, device="auto") != Train():
             raise InputError("train: --resume RUN goes on as it began; nothing else can be given")
-        processes = Processes.here(find_device(self.device))
+        processes = Distributed.here(find_device(self.device))
         console = Console(quiet=not processes.first)
         folder = self.resume or self.out or self._default_folder
         with processes.first_before_others() as first:
@@ -127,7 +127,7 @@ class Train:
     @property
     def _command(self) -> str:
         """What was asked for, without the places of this machine."""
-        from discrete_meanflow.onestep.prepare import as_option
+        from discrete_meanflow.model.prepare import as_option
 
         words = ["dmf", "train", self._file.name]
         for field in fields(self):
@@ -175,7 +175,7 @@ class Train:
             kind = Tokenised(self.tokenizer)
         elif isinstance(kind, Table):
             header = {"auto": None, "yes": True, "no": False}[self.header]
-            kind = Table(self.bins, header, self.missing, self.without)
+            kind = Table(self.bins, header, self.missing, self.drop)
         of_kinds: dict[str, type[Kind]] = {
             "bins": Table, "header": Table, "missing": Table, "without": Table, "length": Windows,
         }  # fmt: skip
@@ -185,12 +185,12 @@ class Train:
                 raise InputError(f"--{option} is for {fits.name}; {self._file} is {kind.name}")
         return kind
 
-    def _prepare(self, folder: Path, console: "Console", processes: "Processes") -> None:
-        from discrete_meanflow.data.classes import with_label
-        from discrete_meanflow.data.columns import Columns
-        from discrete_meanflow.onestep.folder import check_room, read_config
-        from discrete_meanflow.onestep.plan import check_minutes, count
-        from discrete_meanflow.onestep.prepare import check_one_length, prepare
+    def _prepare(self, folder: Path, console: "Console", processes: "Distributed") -> None:
+        from discrete_meanflow.data.labelled_codec import with_label
+        from discrete_meanflow.data.table_codec import TableCodec
+        from discrete_meanflow.model.plan import check_minutes, count
+        from discrete_meanflow.model.prepare import check_one_length, prepare
+        from discrete_meanflow.model.run_folder import check_room, read_config
 
         check_minutes(self.minutes)
         check_room(folder)  # before a large file is read
@@ -212,7 +212,7 @@ class Train:
             )  # fmt: skip
         for key, value in card.items():
             console.print(f"  {key}: {_short(value)}", highlight=False, markup=False)
-        if isinstance(dataset.codec.bare, Columns):
+        if isinstance(dataset.codec.bare, TableCodec):
             for text in _notes(dataset.codec.bare, card["records"]):
                 console.print(f"  note: {text}", highlight=False, markup=False)
         plan = read_config(folder).plan
@@ -261,7 +261,7 @@ class Sample:
         import torch
 
         from discrete_meanflow.data.kind import Lines
-        from discrete_meanflow.onestep import OneStepModel
+        from discrete_meanflow.model import OneStepModel
 
         model = OneStepModel.load(self.run, self.device, so_far=self.so_far)
         codec, kind = model.config.codec, model.config.kind
@@ -308,14 +308,14 @@ class Evaluate:
         from rich.table import Table
         from rich.text import Text
 
-        from discrete_meanflow.onestep import OneStepModel
-        from discrete_meanflow.onestep.drawn import Asked, draw, find, keep
-        from discrete_meanflow.onestep.evaluate import judged
-        from discrete_meanflow.onestep.folder import write_json
+        from discrete_meanflow.model import OneStepModel
+        from discrete_meanflow.model.eval_samples import EvaluateOptions, draw, find, keep
+        from discrete_meanflow.model.evaluate import judged
+        from discrete_meanflow.model.run_folder import write_json
         from discrete_meanflow.report.evaluation import draw_evaluation
 
         console = Console()
-        asked = Asked(self.n, self.seed, self.steps, self.reading)
+        asked = EvaluateOptions(self.n, self.seed, self.steps, self.reading)
         drawn = find(self.run, asked)
         if drawn is None:
             drawn = draw(OneStepModel.load(self.run, self.device), asked)
@@ -356,14 +356,14 @@ class Export:
     """File to write."""
 
     def __call__(self) -> None:
-        from discrete_meanflow.onestep import OneStepModel
-        from discrete_meanflow.onestep.export import export
+        from discrete_meanflow.model import OneStepModel
+        from discrete_meanflow.model.export import export
 
         difference = export(OneStepModel.load(self.run, "cpu"), self.onnx)
         print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
 
 
-def _notes(codec: "Columns", records: int) -> list[str]:
+def _notes(codec: "TableCodec", records: int) -> list[str]:
     """Of columns that are numbers, or names of rows, rather than categories."""
     from discrete_meanflow.data.bins import numbers_in
 
@@ -399,17 +399,17 @@ def _short(value: Any) -> str:
 @contextmanager
 def _bar(
     console: "Console", folder: Path
-) -> "Iterator[tuple[Callable[[News], None], Callable[[float], None]]]":
+) -> "Iterator[tuple[Callable[[ProgressEvent], None], Callable[[float], None]]]":
     """A live bar with loss, pace and time left; now and then a few samples above it.
 
     Between the stages, which share of the couples is made.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from discrete_meanflow.onestep import OneStepModel
-    from discrete_meanflow.onestep.folder import read_config
-    from discrete_meanflow.onestep.plan import COUPLE_STEPS
-    from discrete_meanflow.onestep.train import steps_done
+    from discrete_meanflow.model import OneStepModel
+    from discrete_meanflow.model.plan import COUPLE_STEPS
+    from discrete_meanflow.model.run_folder import read_config
+    from discrete_meanflow.model.train import steps_done
 
     config, shown = read_config(folder), time.monotonic()
     plan, total = config.plan, config.plan.iterations + config.plan.second
@@ -433,7 +433,7 @@ def _bar(
                 shown = time.monotonic()
                 console.print(f"couples: {done:.0%}", highlight=False)
 
-        def show(news: "News") -> None:
+        def show(news: "ProgressEvent") -> None:
             nonlocal shown
             at, second = f"{news.iteration:,} of {total:,} steps", news.iteration > plan.iterations
             words = f"loss {news.loss:.3f}  {news.tokens_per_second:,.0f} tokens/s"

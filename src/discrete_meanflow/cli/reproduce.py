@@ -25,7 +25,7 @@ class List:
         console = Console()
         for name, experiment in EXPERIMENTS.items():
             console.print(f"[bold]{name}[/]  {experiment.title}  [dim]({experiment.where})[/]")
-            for promise in experiment.promises:
+            for promise in experiment.claims_summary:
                 console.print(f"    - {promise}", highlight=False)
         console.print(f"[bold]{ALL}[/]  {', '.join(PAPER)}")
 
@@ -143,7 +143,7 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
 
     from discrete_meanflow.device import choose_device
     from discrete_meanflow.experiment.base import Scale
-    from discrete_meanflow.experiment.order import Order
+    from discrete_meanflow.experiment.order import RunSpec
     from discrete_meanflow.experiment.run import reproduce
     from discrete_meanflow.progress import bars
     from discrete_meanflow.report.figures import draw
@@ -151,7 +151,7 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
 
     console = Console()
     device, scale = choose_device(options.device), Scale(options.scale)
-    order = Order(
+    order = RunSpec(
         name, options.seeds, device, scale, folder, options.jobs, options.only, options.data
     )
     finished = (folder / "results.json").exists()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_meanflow.ctmc.generator import (
     ConstantGenerator,
-    Generator,
+    RateGenerator,
     TimeVaryingGenerator,
 )
 from discrete_meanflow.ctmc.simulate import JumpRates
@@ -168,6 +168,6 @@ def truncate(rates: JumpRates, n: int) -> Tensor:
         return torch.sparse_coo_tensor(entries, values, (n, n)).coalesce().to_sparse_csr()
 
 
-def paper_chains() -> dict[str, Generator]:
+def paper_chains() -> dict[str, RateGenerator]:
     """The three chains of the paper's section 5.1."""
     return {"two-state": two_state(), "ring": ring(), "birth-death": birth_death()}

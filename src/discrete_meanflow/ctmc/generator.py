@@ -47,7 +47,7 @@ def check_generator(u: Tensor, where: str = "generator") -> Tensor:
     return u
 
 
-class Generator(ABC):
+class RateGenerator(ABC):
     """A map ``t -> u_t`` from times ``(*batch,)`` to matrices ``(*batch, n, n)``."""
 
     states: int
@@ -58,7 +58,7 @@ class Generator(ABC):
         """``u_t``: shape ``(*batch, n, n)``, float64."""
 
 
-class ConstantGenerator(Generator):
+class ConstantGenerator(RateGenerator):
     """``u_t = u`` at all times."""
 
     def __init__(self, u: Any) -> None:
@@ -81,7 +81,7 @@ class ConstantGenerator(Generator):
         return f"ConstantGenerator({self.matrix.tolist()})"
 
 
-class TimeVaryingGenerator(Generator):
+class TimeVaryingGenerator(RateGenerator):
     """``u_t`` as a differentiable function of t, checked at ``PROBES`` times on [0, 1]."""
 
     def __init__(self, u: Callable[[Times], Matrix], name: str) -> None:

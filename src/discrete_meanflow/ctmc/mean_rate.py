@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.ctmc.transition import (
     as_times,
     magnus_product,
@@ -22,13 +22,13 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
 
 
-def mean_rate(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
+def mean_rate(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
     """``ubar = (K_{r,t} - I) / (t - r)``, shape ``(*batch, n, n)``, for r < t."""
     r, t = _strict_times(r, t)
     return _mean_rate(transition(generator, r, t), r, t)
 
 
-def identity_residual(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
+def identity_residual(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
     """``ubar - (u_t K_{r,t} - (t - r) d/dt ubar)``: zero up to rounding.
 
     The derivative is the forward-mode derivative of the kernel itself, so it does not
@@ -44,7 +44,7 @@ def identity_residual(generator: Generator, r: Tensor | float, t: Tensor | float
 
 
 def integral_form(
-    generator: Generator, r: Tensor | float, t: Tensor | float, nodes: int = 32
+    generator: RateGenerator, r: Tensor | float, t: Tensor | float, nodes: int = 32
 ) -> Matrix:
     """``1/(t - r) integral_r^t u_s K_{r,s} ds`` by Gauss-Legendre quadrature."""
     r, t = _strict_times(r, t)
@@ -67,7 +67,7 @@ def _mean_rate(kernel: Matrix, r: Times, t: Times) -> Matrix:
 
 
 def _differentiable_kernel(
-    generator: Generator, r: Times, t: Times
+    generator: RateGenerator, r: Times, t: Times
 ) -> Callable[[Times, Times], Matrix]:
     """``(r, t) -> K_{r,t}`` without checks or loops that depend on values."""
     if isinstance(generator, ConstantGenerator):

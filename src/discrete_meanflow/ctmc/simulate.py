@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.ctmc.transition import as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State, Times
@@ -40,7 +40,7 @@ class JumpRates(ABC):
 class MatrixRates(JumpRates):
     """The jumps of a generator matrix, constant or time-varying."""
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator: RateGenerator) -> None:
         self.generator = generator
         # A time-varying rate was probed on a grid only: leave room between the probes. A
         # path that still exceeds the bound is refused, never silently wrong.

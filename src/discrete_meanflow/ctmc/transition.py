@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.simplex import expand_like
 from discrete_meanflow.types import Matrix, Times
@@ -34,7 +34,7 @@ def as_times(r: Tensor | float, t: Tensor | float) -> tuple[Times, Times]:
     return first, last
 
 
-def transition(generator: Generator, r: Tensor | float, t: Tensor | float) -> Matrix:
+def transition(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
     """``K_{r,t}``, shape ``(*batch, n, n)``: the most exact way for this generator."""
     if isinstance(generator, ConstantGenerator):
         return matrix_exponential(generator, r, t)
@@ -111,7 +111,7 @@ class OrderedProduct(NamedTuple):
     cells: int
 
 
-def magnus_product(generator: Generator, r: Times, t: Times, cells: int) -> Matrix:
+def magnus_product(generator: RateGenerator, r: Times, t: Times, cells: int) -> Matrix:
     """``K_{r,t}`` as an ordered product of ``cells`` exponentials; error O(cells^-4).
 
     On a cell of length h, with the generator ``u_1, u_2`` at its two Gauss nodes,
@@ -138,7 +138,7 @@ def magnus_product(generator: Generator, r: Times, t: Times, cells: int) -> Matr
 
 
 def ordered_product(
-    generator: Generator, r: Tensor | float, t: Tensor | float, tolerance: float = 1e-12
+    generator: RateGenerator, r: Tensor | float, t: Tensor | float, tolerance: float = 1e-12
 ) -> OrderedProduct:
     """``K_{r,t}`` of a time-varying generator, cells doubled until the error is small.
 
@@ -172,7 +172,7 @@ class Propagator:
     needs ``Phi(t - r)`` alone; a time-varying one has ``K_{r,t} = Phi(t) Phi(r)^{-1}``.
     """
 
-    def __init__(self, generator: Generator, tolerance: float = 1e-11) -> None:
+    def __init__(self, generator: RateGenerator, tolerance: float = 1e-11) -> None:
         self.constant = isinstance(generator, ConstantGenerator)
         # |d^4 Phi / dt^4| is about (exit rate)^4; a time-varying u adds its own derivatives.
         rate = max(1.0, generator.max_rate * (1 if self.constant else 4))
@@ -186,7 +186,7 @@ class Propagator:
         self.slope = generator.at(nodes) @ self.value
         self._verify(generator)
 
-    def _verify(self, generator: Generator) -> None:
+    def _verify(self, generator: RateGenerator) -> None:
         """Refuse a table that is not accurate: rates too fast for it, or Phi(r) near singular."""
         r, t = torch.tensor([[0.0, 0.0, 0.41, 0.88], [1.0, 0.13, 0.97, 1.0]], dtype=torch.float64)
         x = torch.arange(generator.states).expand(len(r), -1)

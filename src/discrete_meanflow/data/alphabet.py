@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from discrete_meanflow.data.lines import place_of
-from discrete_meanflow.data.room import room
+from discrete_meanflow.data.scratch import room
 from discrete_meanflow.data.tokens import lot, stored
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State

@@ -47,7 +47,7 @@ class Codec(ABC):
 
     @classmethod
     @abstractmethod
-    def made_from(cls, words: Json) -> "Codec":
+    def from_json(cls, words: Json) -> "Codec":
         """The codec that described itself so."""
 
     def clamp(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:

@@ -20,17 +20,17 @@ from typing import IO, Any, ClassVar, TextIO
 import numpy
 
 from discrete_meanflow.data import read
-from discrete_meanflow.data.arrays import Arrays
+from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.bins import binned
 from discrete_meanflow.data.chemistry import molecule, rdkit, symbol_of
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.columns import Columns
 from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
-from discrete_meanflow.data.pieces import Pieces
-from discrete_meanflow.data.strings import Strings
+from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.windows import token_windows, windows
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import replacing
+from discrete_meanflow.files import replace_atomically
 from discrete_meanflow.types import State
 
 LONGEST_LINE = 512  # of records that are lines; beyond, a text is cut into windows
@@ -100,13 +100,13 @@ class Lines(Kind):
     """One record a line."""
 
     name = "lines"
-    codec: ClassVar[type[Codec]] = Strings
+    codec: ClassVar[type[Codec]] = TextCodec
 
     def read(self, path: Path) -> Dataset:
         return self.of(LineFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, Strings.of(strings))
+        return Dataset(strings, TextCodec.of(strings))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -123,13 +123,13 @@ class Tokenised(Lines):
     """One record a line, in the pieces of a tokenizer."""
 
     name = "tokenised"
-    codec = Pieces
+    codec = SubwordCodec
 
     def __init__(self, tokenizer: Path | None = None) -> None:
         self.tokenizer = tokenizer
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, Pieces.of(strings, _given(self.tokenizer)))
+        return Dataset(strings, SubwordCodec.of(strings, _given(self.tokenizer)))
 
 
 class Smiles(Lines):
@@ -146,7 +146,7 @@ class Smiles(Lines):
         return self.of(SmilesFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, Strings.of(strings, symbol_of(strings)))
+        return Dataset(strings, TextCodec.of(strings, symbol_of(strings)))
 
     def valid(self, records: Sequence[str]) -> list[bool] | None:
         """What RDKit can read; nothing is said where it is not installed."""
@@ -167,14 +167,14 @@ class Windows(Kind):
     """Windows of one long text, new lines included."""
 
     name = "windows"
-    codec: ClassVar[type[Codec]] = Strings
+    codec: ClassVar[type[Codec]] = TextCodec
 
     def __init__(self, length: int = WINDOW) -> None:
         self.length = length
 
     def read(self, path: Path) -> Dataset:
         alphabet, tokens = windows(path, self.length)
-        return Dataset(None, Strings(alphabet, self.length), tokens)
+        return Dataset(None, TextCodec(alphabet, self.length), tokens)
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -186,14 +186,14 @@ class TokenisedWindows(Windows):
     """Windows of one long text, in the pieces of a tokenizer."""
 
     name = "tokenised-windows"
-    codec = Pieces
+    codec = SubwordCodec
 
     def __init__(self, length: int = WINDOW, tokenizer: Path | None = None) -> None:
         super().__init__(length)
         self.tokenizer = tokenizer
 
     def read(self, path: Path) -> Dataset:
-        codec = Pieces.of_text(_given(self.tokenizer), self.length)
+        codec = SubwordCodec.of_text(_given(self.tokenizer), self.length)
         return Dataset(read.beginning(path).splitlines(), codec, token_windows(path, codec))
 
 
@@ -208,13 +208,13 @@ class Fasta(Kind):
 
     name = "fasta"
     suffixes = (".fasta", ".fa", ".faa", ".fna", ".afa")
-    codec = Strings
+    codec = TextCodec
 
     def read(self, path: Path) -> Dataset:
         return self.of(FastaFile(path))
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, Strings.of(strings))
+        return Dataset(strings, TextCodec.of(strings))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
@@ -234,7 +234,7 @@ class Fasta(Kind):
         return [bool(record) and set(record) <= FASTA for record in records]
 
     def doubt(self, dataset: Dataset) -> str | None:
-        assert isinstance(dataset.codec.bare, Strings)
+        assert isinstance(dataset.codec.bare, TextCodec)
         letters = dataset.codec.bare.alphabet.symbols
         both = sorted(x for x in letters if x.islower() and x.upper() in letters)
         if not both:
@@ -249,36 +249,36 @@ class Table(Kind):
 
     name = "table"
     suffixes = (".csv", ".tsv", ".data", ".parquet")
-    codec = Columns
+    codec = TableCodec
 
     def __init__(
         self,
         bins: int | None = None,
         header: bool | None = None,
         missing: str | None = None,
-        without: Sequence[str] = (),
+        drop: Sequence[str] = (),
     ) -> None:
         """bins: values that a column of numbers is cut down to; header: whether the first row
         names the columns, None to guess; missing: what is put into empty cells; without: columns
         to leave out."""
-        self.bins, self.header, self.missing, self.without = bins, header, missing, without
+        self.bins, self.header, self.missing, self.drop = bins, header, missing, drop
 
     def read(self, path: Path) -> Dataset:
         packed = ".parquet" in path.suffixes
         if packed:
-            found = read.parquet(path, self.missing, self.without)
+            found = read.parquet(path, self.missing, self.drop)
         else:
-            found = read.table(path, self.header, self.missing, self.without)
+            found = read.table(path, self.header, self.missing, self.drop)
         if len(found.rows) < 2:
             below = " below its heading" * found.heading
             raise InputError(f"{path}: a table needs 2 rows, it has {len(found.rows)}{below}")
         rows, bins = (found.rows, ()) if self.bins is None else binned(found.rows, self.bins)
-        codec = Columns.of(found.names, rows, found.types, bins)
+        codec = TableCodec.of(found.names, rows, found.types, bins)
         return Dataset(rows, replace(codec, delimiter=found.delimiter, heading=found.heading))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
-        assert isinstance(codec, Columns)
+        assert isinstance(codec, TableCodec)
         if path is not None and path.suffixes[-2:] == [".parquet", ".gz"]:
             raise InputError(f"{path}: Parquet is packed by itself; FILE.parquet, please")
         if path is not None and path.suffix == ".parquet":
@@ -310,15 +310,15 @@ class Array(Kind):
 
     name = "array"
     suffixes = (".npy", ".npz")
-    codec = Arrays
+    codec = ArrayCodec
 
     def read(self, path: Path) -> Dataset:
         records, source = read.array(path)
-        return Dataset(records, Arrays.of(records), source=source)
+        return Dataset(records, ArrayCodec.of(records), source=source)
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
-        assert isinstance(codec, Arrays)
+        assert isinstance(codec, ArrayCodec)
         if path is None:  # a record a line, as a clamp is written
             with _text(None) as lines:
                 yield lambda records: lines.writelines(
@@ -327,7 +327,7 @@ class Array(Kind):
             return
         smallest = numpy.min_scalar_type(codec.symbols - 1)
         head = {"descr": smallest.str, "fortran_order": False, "shape": (count, *codec.shape)}
-        with replacing(path) as partial, _array_file(partial, path.name) as out:
+        with replace_atomically(path) as partial, _array_file(partial, path.name) as out:
             numpy.lib.format.write_array_header_1_0(out, head)
             yield lambda records: out.write(records.astype(smallest).tobytes())
 
@@ -380,7 +380,7 @@ def _array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _parquet(path: Path, codec: Columns) -> Iterator[Write]:
+def _parquet(path: Path, codec: TableCodec) -> Iterator[Write]:
     """A Parquet file to write rows to, a row group for each lot; numbers as such."""
     arrow, parquet = read.pyarrow()
     kinds = {
@@ -394,7 +394,7 @@ def _parquet(path: Path, codec: Columns) -> Iterator[Write]:
         cells = [arrow.array([value[c] for c in column]) for value, column in columns]
         out.write_table(arrow.Table.from_arrays(cells, schema=schema))
 
-    with replacing(path) as partial, parquet.ParquetWriter(partial, schema) as out:
+    with replace_atomically(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write
 
 
@@ -415,7 +415,7 @@ def _text(path: Path | None) -> Iterator[TextIO]:
     if path.suffix.lower() in NO_TEXT:
         raise InputError(f"{path}: what is written is text, and {path.suffix} is not")
     with (
-        replacing(path) as partial,
+        replace_atomically(path) as partial,
         _opened(partial, path.suffix == ".gz") as out,
         io.TextIOWrapper(out, "utf-8", newline="") as text,
     ):

@@ -91,7 +91,7 @@ class Rows(NamedTuple):
     heading: bool = True  # whether the names stood there, too
     types: tuple[str, ...] = ()  # of the columns, where the file tells
 
-    def without(self, names: Sequence[str]) -> "Rows":
+    def drop(self, names: Sequence[str]) -> "Rows":
         """Those columns left out."""
         if not names:
             return self
@@ -110,7 +110,7 @@ def table(
     path: Path,
     header: bool | None = None,
     missing: str | None = None,
-    without: Sequence[str] = (),
+    drop: Sequence[str] = (),
 ) -> Rows:
     """A table of text. A first row of names, where ``header`` does not say, is told by cells that
     occur nowhere below, while others do there; without one, columns are called c1, c2, ...
@@ -146,7 +146,7 @@ def table(
         raise InputError(f"{path}, line {places[0]}: {unnamed}; write one there, please")
     if len(set(names)) != len(names):
         raise InputError(f"{path}, line {places[0]}: two columns have one name")
-    found = Rows(names, rows[heading:], delimiter, heading).without(without)
+    found = Rows(names, rows[heading:], delimiter, heading).drop(drop)
     _fill(found, f"{path}, line", places[heading:], names, missing)
     return found
 
@@ -194,7 +194,7 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def parquet(path: Path, missing: str | None = None, without: Sequence[str] = ()) -> Rows:
+def parquet(path: Path, missing: str | None = None, drop: Sequence[str] = ()) -> Rows:
     """Names of the columns and rows of cells as text."""
     arrow, reader = pyarrow()
     try:
@@ -205,7 +205,7 @@ def parquet(path: Path, missing: str | None = None, without: Sequence[str] = ())
         rows = list(map(list, zip(*(column.to_pylist() for column in found.columns), strict=True)))
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    kept = Rows(names, rows).without(without)
+    kept = Rows(names, rows).drop(drop)
     _fill(kept, f"{path}, row", range(1, len(rows) + 1), names, missing)
     types = tuple(map(type_of, zip(*kept.rows, strict=True)))
     return kept._replace(rows=[list(map(as_text, row, types)) for row in kept.rows], types=types)

@@ -8,8 +8,8 @@ import torch
 
 from discrete_meanflow.data.alphabet import MOST, Alphabet, small
 from discrete_meanflow.data.content import changed, pieces
-from discrete_meanflow.data.pieces import Pieces
-from discrete_meanflow.data.room import room
+from discrete_meanflow.data.scratch import room
+from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -39,7 +39,7 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     )
 
 
-def token_windows(path: Path, codec: Pieces) -> State:
+def token_windows(path: Path, codec: SubwordCodec) -> State:
     """Tokens of the windows, ``(N, length)``, each a piece of a tokenizer."""
     _check(codec.length)
     count = sum(map(len, token_runs(path, codec)))
@@ -48,7 +48,7 @@ def token_windows(path: Path, codec: Pieces) -> State:
     return _filled(path, token_runs(path, codec), codec.vocabulary, count, codec.length)
 
 
-def token_runs(path: Path, codec: Pieces) -> Iterator[numpy.ndarray]:
+def token_runs(path: Path, codec: SubwordCodec) -> Iterator[numpy.ndarray]:
     """The tokens of a text, some at a time."""
     kind = small(codec.vocabulary)
     for words in mouthfuls(path):

@@ -12,9 +12,9 @@ from pathlib import Path
 from discrete_meanflow.device import choose_device
 from discrete_meanflow.experiment import SEEDS, catalog
 from discrete_meanflow.experiment.base import Scale
-from discrete_meanflow.experiment.order import Order, Progress, run_folder
+from discrete_meanflow.experiment.order import Progress, RunSpec, run_folder
 from discrete_meanflow.experiment.run import reproduce
-from discrete_meanflow.guard import guarded
+from discrete_meanflow.guard import run_guarded
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="run folder (default: runs/NAME)")
     parser.add_argument("--data", type=Path, help="folder of the files that are read, if any are")
     given = parser.parse_args()
-    return guarded(lambda: _run(given))
+    return run_guarded(lambda: _run(given))
 
 
 def _run(given: argparse.Namespace) -> None:
@@ -37,7 +37,7 @@ def _run(given: argparse.Namespace) -> None:
         folder = run_folder(given.out, name, len(names) > 1)
         device = choose_device(given.device)
         results = reproduce(
-            Order(
+            RunSpec(
                 name,
                 tuple(given.seeds),
                 device,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.training import Coupling, Problem, Recipe
+from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
 
 Json = dict[str, Any]
 STEPS = (1, 2, 4, 8)  # of generation; what is measured at each is a list in this order
@@ -42,7 +42,7 @@ class Cell:
     # (kernel, seed) -> the raw measurements that claims are computed from; lines of text by file
     # name under "samples" become files of their own
     measure: Callable[[Kernel, int], Json]
-    then: tuple[Coupling, ...] = ()  # further stages of training, of one seed
+    then: tuple[FlowMapDistillation, ...] = ()  # further stages of training, of one seed
 
     @property
     def iterations(self) -> int:
@@ -76,8 +76,8 @@ class Experiment(ABC):
     name: str
     title: str
     where: str  # the table or figure of the paper
-    promises: tuple[str, ...]  # the claims in words, for `dmf list`
-    borrows_from: tuple[str, ...] = ()  # experiments that may have trained some of its cells
+    claims_summary: tuple[str, ...]  # the claims in words, for `dmf list`
+    reuses_cells_of: tuple[str, ...] = ()  # experiments that may have trained some of its cells
     of_the_paper: bool = True  # whether `dmf reproduce paper` runs it
     one_seed: bool = False  # the paper reports a single seed: take the first
     data: Path | None = None  # the folder that files are read from, where it reads any

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.ctmc.generator import RateGenerator
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.chain_parts import chain_cell, single_sample
 from discrete_meanflow.objective import (
@@ -11,7 +11,7 @@ from discrete_meanflow.objective import (
     KernelResidual,
     ModelExpectation,
     Objective,
-    Sampled,
+    SampledRate,
     TransitionLikelihood,
 )
 from discrete_meanflow.process import ChainProcess
@@ -20,7 +20,7 @@ from discrete_meanflow.training import Recipe
 ITERATIONS = 8_000
 OBJECTIVES: dict[str, Callable[[ChainProcess], Objective]] = {
     "single sample": single_sample,
-    "8 samples": lambda process: KernelResidual(Sampled(process, 8)),
+    "8 samples": lambda process: KernelResidual(SampledRate(process, 8)),
     "exact expectation": lambda process: KernelResidual(ExactExpectation(process)),
     "model expectation": lambda process: KernelResidual(ModelExpectation(process)),
     "transition likelihood": lambda process: TransitionLikelihood(),
@@ -31,13 +31,13 @@ class ChainObjectives(Experiment):
     name = "chain-objectives"
     title = "Estimators and the transition likelihood: 8,000 steps each, learning rate 1e-3"
     where = "beyond the paper"
-    promises = (
+    claims_summary = (
         "the exact expectation beats sampled estimators and the transition likelihood",
         "the model's own expectation comes within 1.25x of the exact one",
         "expectations compose better than a single sample: Chapman-Kolmogorov",
     )
 
-    def generators(self, scale: Scale) -> dict[str, Generator]:
+    def generators(self, scale: Scale) -> dict[str, RateGenerator]:
         """The paper's chains and one whose rates change in time; at toy size, the ring."""
         if scale is Scale.toy:
             return {"ring": chains.ring()}

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.ctmc.generator import RateGenerator
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.experiment.base import Cell, Json, Scale
 from discrete_meanflow.kernel import Kernel
@@ -18,7 +18,7 @@ from discrete_meanflow.metric import (
     total_variation,
 )
 from discrete_meanflow.metric.divergence import frequencies
-from discrete_meanflow.objective import KernelResidual, Objective, Sampled
+from discrete_meanflow.objective import KernelResidual, Objective, SampledRate
 from discrete_meanflow.process import ChainProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import TimeSampler
@@ -31,12 +31,12 @@ GRID = 20
 
 def single_sample(process: ChainProcess) -> Objective:
     """The paper's objective."""
-    return KernelResidual(Sampled(process))
+    return KernelResidual(SampledRate(process))
 
 
 def chain_cell(
     name: str,
-    generator: Generator,
+    generator: RateGenerator,
     recipe: Recipe,
     scale: Scale,
     *,
@@ -82,7 +82,7 @@ def chain_cell(
     return Cell(name, problem, scale.recipe(recipe), errors, measure)
 
 
-def chain_facts(generators: dict[str, Generator], draws: dict[str, int]) -> Json:
+def chain_facts(generators: dict[str, RateGenerator], draws: dict[str, int]) -> Json:
     """Of each chain: the exact kernel at (0, 1) and the floor of a sampled one-step TV."""
     facts: Json = {}
     for name, generator in generators.items():

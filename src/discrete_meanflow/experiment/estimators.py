@@ -20,7 +20,7 @@ from discrete_meanflow.experiment.sequence_parts import (
     sequence_cell,
     sequence_facts,
 )
-from discrete_meanflow.objective import Estimator, RaoBlackwell, Sampled
+from discrete_meanflow.objective import Estimator, RaoBlackwell, SampledRate
 from discrete_meanflow.process import Masking, PathSample
 from discrete_meanflow.training import sequence_problem
 
@@ -35,13 +35,13 @@ class Estimators(Experiment):
     name = "estimators"
     title = "Estimators of the kernel residual against cross-entropy"
     where = "beyond the paper: its open problem"
-    promises = (
+    claims_summary = (
         "best estimator: exact TV at most 1.1x that of PR everywhere, lower in two or more",
         "at most 0.25x that of the single sample on independent data",
         "its sampled TV within 1.35x of the floor: the KR column of table 1 closed",
         "8 steps at most 1.15x the TV of one step",
     )
-    borrows_from = ("objective-comparison",)
+    reuses_cells_of = ("objective-comparison",)
     of_the_paper = False
 
     def cells(self, scale: Scale) -> list[Cell]:
@@ -165,8 +165,8 @@ def target_variance(draws: int) -> Json:
     data = law("independent (8, 16)")
     process, kernel = Masking(data), sequence_problem(data).build(0)
     estimators: dict[str, Estimator] = {
-        "KR": Sampled(process),
-        "KR, 8 samples": Sampled(process, 8),
+        "KR": SampledRate(process),
+        "KR, 8 samples": SampledRate(process, 8),
         "KR, Rao-Blackwell": RaoBlackwell(process),
     }
     found: Json = {"t": list(VARIANCE_TIMES)}

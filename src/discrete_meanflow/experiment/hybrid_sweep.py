@@ -15,11 +15,11 @@ class HybridSweep(Experiment):
     name = "hybrid-sweep"
     title = "The hybrid loss KR + lambda CE, lambda in {0, 0.1, 1, 10, inf}, one seed"
     where = "appendix, hybrid loss sweep"
-    promises = (
+    claims_summary = (
         "the best TV is at lambda = inf in all configurations",
         "in between, token accuracy rises and TV gets worse (paper)",
     )
-    borrows_from = ("objective-comparison",)
+    reuses_cells_of = ("objective-comparison",)
     one_seed = True
 
     def cells(self, scale: Scale) -> list[Cell]:

@@ -14,13 +14,13 @@ from discrete_meanflow.data import Law
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import cost
 from discrete_meanflow.experiment.sequence_parts import exact_kernel, generate, law
-from discrete_meanflow.kernel import Kernel, SoftKernel
+from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
 from discrete_meanflow.metric.sequences import product_pair_tv
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import Posterior, Soft
-from discrete_meanflow.sampler import FlowSampler, KernelSampler
-from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem
+from discrete_meanflow.process import ExactPosterior, OneHotFlow
+from discrete_meanflow.sampler import KernelSampler, ODESampler
+from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
@@ -35,7 +35,7 @@ class Joint(Experiment):
     name = "joint"
     title = "One-step samples with the right joint law: soft states against masks, one seed"
     where = "beyond the paper: its limit"
-    promises = (
+    claims_summary = (
         "adjacent-pair TV of one soft step at most 0.025 on bigram (8, 16)",
         "at most 2.5x the floor on bigram (16, 32)",
     )
@@ -63,7 +63,7 @@ class Joint(Experiment):
                 "factorised_pair_tv": [pair_tv(y, data, data.vocabulary) for y in hard],
                 # What the steps of couples miss, were the diagonal learned exactly.
                 "exact_flow_pair_tv": pair_tv(exact_flow(data, draws), data, data.vocabulary),
-                "flops_over_diagonal": cost(soft_problem(data).build(0), Soft(data))[
+                "flops_over_diagonal": cost(soft_problem(data).build(0), OneHotFlow(data))[
                     "flops_over_diagonal"
                 ],
             }
@@ -117,26 +117,26 @@ def _mean_at(cell: Json, i: int) -> float:
 
 
 def soft_problem(data: Law) -> Problem:
-    return sequence_problem(data, process=Soft, objective=PosteriorRegression())
+    return sequence_problem(data, process=OneHotFlow, objective=PosteriorRegression())
 
 
 def exact_flow(data: Law, draws: int) -> State:
     """Where noise is carried in as many steps as couples take, by the exact diagonal."""
-    process, g = Soft(data), torch.Generator().manual_seed(0)
-    flow = FlowSampler(SoftKernel(Posterior(process), process.states), COUPLE_STEPS)
+    process, g = OneHotFlow(data), torch.Generator().manual_seed(0)
+    flow = ODESampler(FlowMapKernel(ExactPosterior(process), process.states), COUPLE_STEPS)
     starts = process.source((draws, data.length), g).split(LOT)
-    return torch.cat([flow.kernel.decode(deque(flow.way(x), maxlen=1)[0]) for x in starts])
+    return torch.cat([flow.kernel.decode(deque(flow.trajectory(x), maxlen=1)[0]) for x in starts])
 
 
 def soft_cell(name: str, scale: Scale) -> Cell:
     """A soft kernel: the diagonal first, then where it carries noise in many steps."""
     data = law(name)
     problem = soft_problem(data)
-    recipe = Recipe(20_000, batch=512, learning_rate=1e-3, average=0.9995, tf32=True)
-    then = (Coupling(600_000, COUPLE_STEPS, replace(recipe, batch=1024)),)
+    recipe = Recipe(20_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, tf32=True)
+    then = (FlowMapDistillation(600_000, COUPLE_STEPS, replace(recipe, batch=1024)),)
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
-        then = (Coupling(100, 2, recipe),)
+        then = (FlowMapDistillation(100, 2, recipe),)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
         few = _draws(scale) // 4
@@ -159,7 +159,7 @@ def samples_of(
 ) -> list[State]:
     """Samples at each number of steps."""
     g = torch.Generator(kernel.home.device).manual_seed(seed)
-    source = Soft(data).source
+    source = OneHotFlow(data).source
     return [
         KernelSampler.steps(kernel, k).sample(source((draws, data.length), g), g) for k in steps
     ]

@@ -26,14 +26,14 @@ SHOWN = 60
 class JointDigits(RealData):
     name = "joint-digits"
     title = "8 x 8 digits, on a CPU: one step, eight steps, factorised"
-    promises = (
+    claims_summary = (
         "a classifier is sure of one-step digits at least 0.72x as often as of held-out ones",
         "all ten classes; as far from training images as held-out ones (at least 0.9x)",
     )
     draws = 2_000
     recipes: ClassVar = {
-        "soft": Recipe(4_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
-        "factorised": Recipe(3_000, learning_rate=1e-3, weight_decay=0.1, average=0.999),
+        "soft": Recipe(4_000, learning_rate=1e-3, weight_decay=0.1, ema_decay=0.999),
+        "factorised": Recipe(3_000, learning_rate=1e-3, weight_decay=0.1, ema_decay=0.999),
     }
     whole = 0.3
     couplings = ()  # in many steps the kernel knows its 900 images by heart, in one it does not

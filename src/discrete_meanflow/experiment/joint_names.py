@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
-from discrete_meanflow.metric.two_samples import copies, gram_tv
-from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.training import Coupling, Recipe
+from discrete_meanflow.metric.two_samples import copies, ngram_tv
+from discrete_meanflow.network import DiT
+from discrete_meanflow.training import FlowMapDistillation, Recipe
 
 HELD_OUT = 2_000  # each of the two sets that are compared with each other
 WELL_FORMED, RATIO, COPIES = 0.95, 1.7, 0.2  # bars
@@ -18,17 +18,17 @@ WELL_FORMED, RATIO, COPIES = 0.95, 1.7, 0.2  # bars
 class JointNames(RealData):
     name = "joint-names"
     title = "Names: letter pairs, well-formed ends, copies"
-    promises = (
+    claims_summary = (
         "one-step names at least 95 % well-formed, fewer than 20 % copies of training names",
         "letter-pair TV to held-out names at most 1.7x that between two held-out sets",
     )
     recipes: ClassVar = {
-        "soft": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
-        "factorised": Recipe(15_000, batch=512, learning_rate=1e-3, average=0.9995, bf16=True),
+        "soft": Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
+        "factorised": Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
     }
     couplings = (
-        Coupling(
-            300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, average=0.9995, bf16=True)
+        FlowMapDistillation(
+            300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, ema_decay=0.9995, bf16=True)
         ),
     )
 
@@ -40,7 +40,7 @@ class JointNames(RealData):
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (128, 4) if scale is Scale.paper else (16, 1)
-        return AdaptiveTransformer(states, length, *size)
+        return DiT(states, length, *size)
 
     def score(self, samples: list[str]) -> Json:
         pad = self.records.alphabet.pad or ""
@@ -69,7 +69,7 @@ class JointNames(RealData):
 
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
         """TV between the laws of a letter and the next, or the end, wherever they stand."""
-        return gram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
+        return ngram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
 
     def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]

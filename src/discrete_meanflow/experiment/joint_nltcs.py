@@ -13,20 +13,20 @@ from discrete_meanflow.experiment.real_data import KINDS, RealData, Records, at_
 from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.metric.sequences import numbered
 from discrete_meanflow.network import FlatMLP
-from discrete_meanflow.training import Coupling, Recipe
+from discrete_meanflow.training import FlowMapDistillation, Recipe
 
 BAR = 0.37  # TV of one step to the test law
 BITS = "01"
-RECIPE = Recipe(6_000, batch=256, learning_rate=1e-3, weight_decay=0.01, average=0.9995)
+RECIPE = Recipe(6_000, batch=256, learning_rate=1e-3, weight_decay=0.01, ema_decay=0.9995)
 
 
 class JointNltcs(RealData):
     name = "joint-nltcs"
     title = "nltcs: the joint law of 16 binary answers, counted out"
-    promises = ("one-step TV to the test law at most 0.37, from 1,000,000 samples",)
+    claims_summary = ("one-step TV to the test law at most 0.37, from 1,000,000 samples",)
     draws = 1_000_000
     recipes: ClassVar = dict.fromkeys(KINDS, RECIPE)
-    couplings = (Coupling(300_000, 32, replace(RECIPE, batch=2 * RECIPE.batch)),)
+    couplings = (FlowMapDistillation(300_000, 32, replace(RECIPE, batch=2 * RECIPE.batch)),)
 
     def cut(self) -> Records:
         """The published split; the rows are draws from a law, so repeats stay."""

@@ -7,10 +7,10 @@ from torch import nn
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import RealData, Records, at_steps
+from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
 from discrete_meanflow.metric.two_samples import copies
-from discrete_meanflow.metric.two_sites import two_site_correlation
-from discrete_meanflow.network import AdaptiveTransformer
-from discrete_meanflow.training import Coupling, Recipe
+from discrete_meanflow.network import DiT
+from discrete_meanflow.training import FlowMapDistillation, Recipe
 
 SYMBOLS = "-ACGU"
 HELD_OUT = 2_000
@@ -20,16 +20,16 @@ BAR = 0.85
 class JointRna(RealData):
     name = "joint-rna"
     title = "RF00059, a riboswitch family: two-site correlations"
-    promises = ("correlation of connected two-site frequencies at least 0.85 in one step",)
+    claims_summary = ("correlation of connected two-site frequencies at least 0.85 in one step",)
     recipes: ClassVar = {
-        "soft": Recipe(15_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
-        "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True),
+        "soft": Recipe(15_000, batch=256, learning_rate=6e-4, ema_decay=0.9995, bf16=True),
+        "factorised": Recipe(10_000, batch=256, learning_rate=6e-4, ema_decay=0.9995, bf16=True),
     }
     couplings = (
-        Coupling(
+        FlowMapDistillation(
             200_000,
             32,
-            Recipe(10_000, batch=512, learning_rate=6e-4, average=0.9995, bf16=True),
+            Recipe(10_000, batch=512, learning_rate=6e-4, ema_decay=0.9995, bf16=True),
             whole=1,
         ),
     )
@@ -43,20 +43,20 @@ class JointRna(RealData):
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (192, 6, 6) if scale is Scale.paper else (16, 1, 2)
-        return AdaptiveTransformer(states, length, *size)
+        return DiT(states, length, *size)
 
     def score(self, samples: list[str]) -> Json:
         x, V = self.records.alphabet.encode(samples), self.records.vocabulary
         return {
-            "correlation": two_site_correlation(x, self.records.held_out, V),
-            "correlation_train": two_site_correlation(x, self.records.train, V),
+            "correlation": pair_covariance_correlation(x, self.records.held_out, V),
+            "correlation_train": pair_covariance_correlation(x, self.records.train, V),
             "unique": len(set(samples)) / len(samples),
             "copies": copies(x, self.records.train),
         }
 
     def facts(self, scale: Scale) -> Json:
         cut, V = self.records, self.records.vocabulary
-        floor = two_site_correlation(cut.train, cut.held_out, V)
+        floor = pair_covariance_correlation(cut.train, cut.held_out, V)
         return {**super().facts(scale), "train to held out": floor}
 
     def verdicts(self, facts: Json) -> list[Claim]:

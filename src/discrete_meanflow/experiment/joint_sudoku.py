@@ -17,26 +17,28 @@ from discrete_meanflow.experiment.real_data import (
 )
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import copies
-from discrete_meanflow.network import AdaptiveTransformer
+from discrete_meanflow.network import DiT
 from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
-from discrete_meanflow.training import Coupling, Recipe
+from discrete_meanflow.training import FlowMapDistillation, Recipe
 
 DIGITS = "123456789"
 HELD_OUT = 2_000
 ONE_STEP, MANY_STEPS = 0.1, 0.6  # bars: one step, 16 steps
 PUZZLES, CLUES = 1_000, 40
 SOLVED_IN = (1, 16)  # steps
-RECIPE = Recipe(10_000, batch=256, learning_rate=6e-4, average=0.9995, bf16=True, muon=4.0)
+RECIPE = Recipe(10_000, batch=256, learning_rate=6e-4, ema_decay=0.9995, bf16=True, muon_ratio=4.0)
 
 
 class JointSudoku(RealData):
     name = "joint-sudoku"
     title = "Sudoku: grids that keep all 27 constraints"
-    promises = ("at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",)
-    clamps = 0.25  # the soft kernel meets puzzles, too: grids in which some cells are known
+    claims_summary = (
+        "at least 10 % of one-step grids valid and 60 % of 16-step ones, none a copy",
+    )
+    conditioning = 0.25  # the soft kernel meets puzzles, too: grids in which some cells are known
     recipes: ClassVar = {"soft": RECIPE, "factorised": replace(RECIPE, iterations=6_000)}
-    couplings = (Coupling(300_000, 16, replace(RECIPE, iterations=8_000, batch=512)),)
+    couplings = (FlowMapDistillation(300_000, 16, replace(RECIPE, iterations=8_000, batch=512)),)
 
     def cut(self) -> Records:
         grids = read.lines(self.file("sudoku17/solutions_random_isomorph_seed0.txt"))
@@ -46,7 +48,7 @@ class JointSudoku(RealData):
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (256, 6, 8) if scale is Scale.paper else (16, 1, 2)
-        return AdaptiveTransformer(states, length, *size)
+        return DiT(states, length, *size)
 
     def more_samples(
         self, kind: str, kernel: Kernel, process: SequenceProcess, draws: int, seed: int

@@ -14,7 +14,7 @@ class MeanRate(Experiment):
     name = "mean-rate"
     title = "The kernel and the mean discrete rate from one state of the ring, over time"
     where = "section 4.1, figure 'The mean discrete rate'"
-    promises = (
+    claims_summary = (
         "columns of ubar sum to zero; off-diagonal entries gain, the source loses",
         "the identity and its integral form hold to float64 precision",
     )

@@ -15,12 +15,12 @@ class MultiStep(Experiment):
     name = "multi-step"
     title = "1, 2, 4 and 8 steps for kernel residual and posterior regression"
     where = "appendix, multi-step generation and step-count comparison"
-    promises = (
+    claims_summary = (
         "TV grows from 1 to 8 steps for KR",
         "it does not for PR",
         "on coupled data the exact posterior, iterated alike, loses as much; pairs gain",
     )
-    borrows_from = ("objective-comparison",)
+    reuses_cells_of = ("objective-comparison",)
 
     def cells(self, scale: Scale) -> list[Cell]:
         names = configurations(scale)

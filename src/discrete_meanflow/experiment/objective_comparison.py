@@ -19,7 +19,7 @@ class ObjectiveComparison(Experiment):
     name = "objective-comparison"
     title = "Training objectives on factorised sequences"
     where = "table 1 and the appendix's bars"
-    promises = (
+    claims_summary = (
         "PR and KCE within 1.5x of the finite-sample floor, and within 15 % of each other",
         "PR has the lower TV in all configurations: KR / PR from 1.2 to 4.7 (paper)",
         "how the table moves with the bigram's concentration and with the last t",

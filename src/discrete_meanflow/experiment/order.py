@@ -21,7 +21,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunSpec:
     """What is to be run: the whole of it is in settings.json."""
 
     experiment: str
@@ -58,7 +58,7 @@ class Order:
         return self.out / "parts" / f"{name}{suffix}"
 
 
-def cell_settings(order: Order, cell: Cell) -> Json:
+def cell_settings(order: RunSpec, cell: Cell) -> Json:
     return {
         "cell": cell.name,
         "seeds": list(order.seeds),

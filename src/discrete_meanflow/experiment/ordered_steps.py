@@ -29,7 +29,7 @@ from discrete_meanflow.experiment.sequence_parts import (
 )
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import sampling_floor
-from discrete_meanflow.sampler import OrderedSampler
+from discrete_meanflow.sampler import UnmaskingSampler
 
 STEPS_BAR = 1.15  # TV of marginals at 8 steps over that at one, as for the estimators
 # TV at 8 steps over its floor. Marginals have few bins, and what is off in one position is off in
@@ -43,7 +43,7 @@ class OrderedSteps(Experiment):
     name = "ordered-steps"
     title = "Composing without loss: masks lifted by bisection, exact posterior and KL form"
     where = "beyond the paper: its open problem"
-    promises = (
+    claims_summary = (
         "by bisection the exact p(x1 | x_r) has the exact joint law of a chain in "
         "ceil(log2 D) + 1 steps: marginals, pairs and, where it can be counted, the whole",
         f"KL form: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one",
@@ -114,6 +114,6 @@ def in_order(kernel: Kernel, name: str, scale: Scale, seed: int) -> Json:
     """TV of marginals, pairs and whole sequences at each number of ordered steps."""
     data = law(name)
     g = torch.Generator(kernel.home.device).manual_seed(seed)
-    samplers = [OrderedSampler.bisecting(kernel, data.length, k) for k in STEPS]
+    samplers = [UnmaskingSampler.bisecting(kernel, data.length, k) for k in STEPS]
     samples = [unmasked(sampler, data, many_draws(scale), g) for sampler in samplers]
     return tv_of_each(samples, data, scale)

@@ -19,13 +19,13 @@ from discrete_meanflow.data import Alphabet, TokenArray
 from discrete_meanflow.data.content import text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
-from discrete_meanflow.kernel import BoundaryKernel, Kernel, SoftKernel
+from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import Masking, SequenceProcess, Soft
-from discrete_meanflow.sampler import KernelSampler, lot_size, without
+from discrete_meanflow.process import Masking, OneHotFlow, SequenceProcess
+from discrete_meanflow.sampler import KernelSampler, chunk_size, forbid
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.times import TauUniform
-from discrete_meanflow.training import Coupling, Problem, Recipe, sequence_problem
+from discrete_meanflow.times import ClockUniform
+from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 
 STEPS = (1, 2, 4, 8, 16, 64)
@@ -69,10 +69,10 @@ class RealData(Experiment):
     one_seed = True
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # of the soft kernel and of the factorised one
-    couplings: ClassVar[tuple[Coupling, ...]] = ()  # the soft kernel's further stages
+    couplings: ClassVar[tuple[FlowMapDistillation, ...]] = ()  # the soft kernel's further stages
     whole: ClassVar[float] = 0.1  # share of its time pairs that are (0, 1)
-    clamps: ClassVar[float] = 0.0  # share of its training records of which some is known
-    matched: ClassVar[int] = 0  # of its training noises, how many are dealt out together
+    conditioning: ClassVar[float] = 0.0  # share of its training records of which some is known
+    minibatch_ot: ClassVar[int] = 0  # of its training noises, how many are dealt out together
 
     @abstractmethod
     def cut(self) -> Records:
@@ -113,7 +113,7 @@ class RealData(Experiment):
         recipe, then = self.recipes[kind], self.couplings if kind == "soft" else ()
         if scale is Scale.toy:
             recipe = replace(scale.recipe(recipe), batch=16, iterations=10)
-            then = tuple(Coupling(50, 2, recipe) for _ in then)
+            then = tuple(FlowMapDistillation(50, 2, recipe) for _ in then)
 
         def measure(kernel: Kernel, seed: int) -> Json:
             assert isinstance(problem.process, SequenceProcess)
@@ -136,14 +136,16 @@ class RealData(Experiment):
 
     def problem(self, kind: str, data: TokenArray, scale: Scale) -> Problem:
         process: SequenceProcess = (
-            Soft(data, self.clamps, self.matched) if kind == "soft" else Masking(data)
+            OneHotFlow(data, self.conditioning, self.minibatch_ot)
+            if kind == "soft"
+            else Masking(data)
         )
 
         def kernel() -> Kernel:
             network = self.network(process.states, process.length, scale)
             if isinstance(process, Masking):
                 return BoundaryKernel(network, Linear(), mask=process.token)
-            return SoftKernel(network, process.states)
+            return FlowMapKernel(network, process.states)
 
         if kind != "soft":
             return sequence_problem(data, process=lambda data: process, kernel=kernel)
@@ -151,7 +153,7 @@ class RealData(Experiment):
             data,
             process=lambda data: process,
             kernel=kernel,
-            times=TauUniform(process.states, self.whole),
+            times=ClockUniform(process.states, self.whole),
             # With another stage to come, the diagonal is all that the first has to learn.
             objective=PosteriorRegression() if self.couplings else None,
         )
@@ -208,9 +210,9 @@ def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, s
     """Raw samples: shape ``(draws, D)``, on the CPU."""
     g = torch.Generator(kernel.home.device).manual_seed(seed)
     # The mask is noise and no symbol of the data; a factorised kernel could draw it.
-    adjust = [without(process.token)] if isinstance(process, Masking) else []
-    sampler = KernelSampler.steps(kernel, steps, adjust)
-    lot = lot_size(process.length, process.states, kernel.network)
+    logit_processors = [forbid(process.token)] if isinstance(process, Masking) else []
+    sampler = KernelSampler.steps(kernel, steps, logit_processors)
+    lot = chunk_size(process.length, process.states, kernel.network)
     chunks = [min(lot, draws - i) for i in range(0, draws, lot)]
     starts = (process.source((n, process.length), g) for n in chunks)
     return torch.cat([sampler.sample(x, g).cpu() for x in starts])

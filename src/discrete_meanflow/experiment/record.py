@@ -13,14 +13,14 @@ import torch
 import discrete_meanflow
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Json
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 
 
 def write_json(path: Path, content: Json) -> None:
     text = json.dumps(content, indent=1, allow_nan=False)
     # A list of numbers on one line: readable, and a third of the size.
     text = re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text)
-    write_whole(path, text.encode() + b"\n")
+    write_atomically(path, text.encode() + b"\n")
 
 
 def read_json(path: Path) -> Json:

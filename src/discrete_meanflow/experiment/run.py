@@ -17,17 +17,17 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell, Experiment, Json
-from discrete_meanflow.experiment.order import Order, Progress, cell_settings
+from discrete_meanflow.experiment.order import Progress, RunSpec, cell_settings
 from discrete_meanflow.experiment.record import device_name, read_json, versions, write_json
 from discrete_meanflow.experiment.train_cell import train_cell, write_samples
 from discrete_meanflow.experiment.workers import run_in_processes, run_in_streams
-from discrete_meanflow.signals import stop_signals
-from discrete_meanflow.training.session import SAVE_EVERY
+from discrete_meanflow.signals import stop_requests
+from discrete_meanflow.training.resumable import SAVE_EVERY
 
 CUDA_JOBS = 4  # cells trained abreast on one GPU
 
 
-def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
+def reproduce(order: RunSpec, watch: Callable[[Progress], None]) -> Json | None:
     """Run an experiment to its results, or return the results it has; None if cells are left.
 
     Cells are left by ``order.only``, which cuts a run into parts. Parts that were run on
@@ -46,7 +46,7 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     if finished.exists():
         return read_json(finished)
     for cell in cells:
-        _borrow(order, cell, experiment.borrows_from)
+        _borrow(order, cell, experiment.reuses_cells_of)
     pending = [c for c in order.unfinished(cells) if order.only in c.name]
     if pending and order.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: no CUDA device here; use --device cpu")
@@ -69,7 +69,7 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
         elif jobs > 1:
             run_in_processes(order, [cell.name for cell in pending], jobs, threads, watched)
         else:
-            with stop_signals() as stopped:
+            with stop_requests() as stopped:
                 for cell in pending:
                     train_cell(order, cell, watched, stopped)
         if order.unfinished(cells):
@@ -81,7 +81,7 @@ def reproduce(order: Order, watch: Callable[[Progress], None]) -> Json | None:
     return results
 
 
-def _read_part(order: Order, cell: Cell) -> Json:
+def _read_part(order: RunSpec, cell: Cell) -> Json:
     """The measurements of a cell, which may have been made elsewhere: they must be of this run."""
     path = order.part(cell.name, ".json")
     part = read_json(path)
@@ -90,7 +90,7 @@ def _read_part(order: Order, cell: Cell) -> Json:
     return part
 
 
-def assemble(experiment: Experiment, order: Order, settings: Json, parts: Json) -> Json:
+def assemble(experiment: Experiment, order: RunSpec, settings: Json, parts: Json) -> Json:
     """The JSON of a run: settings, raw measurements, and the claims computed from them."""
     facts = experiment.facts(order.scale)
     write_samples(order.out / "samples", facts.pop("samples", {}))
@@ -129,7 +129,7 @@ def _claims(experiment: Experiment, facts: Json, parts: Json) -> list[Json]:
         ) from None
 
 
-def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
+def _borrow(order: RunSpec, cell: Cell, lenders: Sequence[str]) -> None:
     """Take over a cell that another experiment has trained in the folder next door.
 
     It must be the same cell in all its settings; of its seeds, those that are wanted.
@@ -152,7 +152,7 @@ def _borrow(order: Order, cell: Cell, lenders: Sequence[str]) -> None:
         write_json(ours, part | {"settings": wanted, "seconds": 0.0, "borrowed": lender})
 
 
-def _settings(order: Order, cells: Sequence[Cell]) -> Json:
+def _settings(order: RunSpec, cells: Sequence[Cell]) -> Json:
     return {
         "experiment": order.experiment,
         "seeds": list(order.seeds),
@@ -162,7 +162,7 @@ def _settings(order: Order, cells: Sequence[Cell]) -> Json:
     }
 
 
-def _claim_folder(order: Order, settings: Json) -> None:
+def _claim_folder(order: RunSpec, settings: Json) -> None:
     """Make the run folder ours, or refuse it if it holds another run."""
     note = order.out / "settings.json"
     try:
@@ -183,7 +183,7 @@ def _claim_folder(order: Order, settings: Json) -> None:
 
 
 @contextlib.contextmanager
-def _stopwatch(order: Order) -> Iterator[Callable[[], float]]:
+def _stopwatch(order: RunSpec) -> Iterator[Callable[[], float]]:
     """The wall time of a run over all its sessions, each of which leaves a note of its own."""
     notes = order.out / "parts"
     ours = notes / f"wall-{time.time_ns()}.json"

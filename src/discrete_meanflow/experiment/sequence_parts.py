@@ -21,12 +21,12 @@ from discrete_meanflow.objective import (
     PosteriorRegression,
     RaoBlackwell,
     ResidualKL,
-    Sampled,
+    SampledRate,
     hybrid,
-    time_left,
+    remaining_time,
 )
-from discrete_meanflow.process import Masking, Posterior, SequenceProcess
-from discrete_meanflow.sampler import KernelSampler, OrderedSampler
+from discrete_meanflow.process import ExactPosterior, Masking, SequenceProcess
+from discrete_meanflow.sampler import KernelSampler, UnmaskingSampler
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
@@ -62,14 +62,14 @@ def iterations(data: Law) -> int:
 
 
 def _hybrid(weight: float) -> Callable[[SequenceProcess], Objective]:
-    return lambda process: hybrid(KernelResidual(Sampled(process)), KernelCE(), weight)
+    return lambda process: hybrid(KernelResidual(SampledRate(process)), KernelCE(), weight)
 
 
 OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
-    "KR": lambda process: KernelResidual(Sampled(process)),
-    "KR, 8 samples": lambda process: KernelResidual(Sampled(process, 8)),
+    "KR": lambda process: KernelResidual(SampledRate(process)),
+    "KR, 8 samples": lambda process: KernelResidual(SampledRate(process, 8)),
     "KR, Rao-Blackwell": lambda process: KernelResidual(RaoBlackwell(process)),
-    "KR, weighted": lambda process: KernelResidual(RaoBlackwell(process), weight=time_left),
+    "KR, weighted": lambda process: KernelResidual(RaoBlackwell(process), weight=remaining_time),
     "KR, KL form": lambda process: ResidualKL(),
     "PR": lambda process: PosteriorRegression(),
     "PR, batch 256": lambda process: PosteriorRegression(),
@@ -139,7 +139,7 @@ def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generat
 
 @torch.no_grad()
 def unmasked(
-    sampler: KernelSampler | OrderedSampler, data: Law, draws: int, g: torch.Generator
+    sampler: KernelSampler | UnmaskingSampler, data: Law, draws: int, g: torch.Generator
 ) -> Tensor:
     """What a sampler makes of masks: sequences ``(draws, D)``."""
     sizes = [CHUNK] * (draws // CHUNK) + [draws % CHUNK] * (draws % CHUNK > 0)
@@ -183,7 +183,7 @@ def composed_exactly(name: str, scale: Scale) -> Json:
 def exact_kernel(data: Law) -> BoundaryKernel:
     """What training under masking aims at: ``q = p(x1 | x_r)``."""
     process = Masking(data)
-    return BoundaryKernel(Posterior(process), Linear(), process.token)
+    return BoundaryKernel(ExactPosterior(process), Linear(), process.token)
 
 
 def tv_of_each(samples: Sequence[Tensor], data: Law, scale: Scale) -> Json:

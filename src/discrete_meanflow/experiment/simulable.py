@@ -13,7 +13,7 @@ from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.metric import sampling_floor, total_variation
 from discrete_meanflow.metric.divergence import frequencies
 from discrete_meanflow.network import MLP
-from discrete_meanflow.objective import KernelResidual, Sampled
+from discrete_meanflow.objective import KernelResidual, SampledRate
 from discrete_meanflow.process import SimulatedProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential
@@ -42,7 +42,7 @@ class Simulable(Experiment):
     name = "simulable"
     title = "A bulk queue known by its jump rates alone, trained at r = 0"
     where = "algorithm 1 ('analytic or simulable')"
-    promises = ("one-step TV within 2x of the sampling floor, at 50 or more occupied states",)
+    claims_summary = ("one-step TV within 2x of the sampling floor, at 50 or more occupied states",)
 
     def cells(self, scale: Scale) -> list[Cell]:
         process = SimulatedProcess(queue(), STATES, initial(STATES))
@@ -69,7 +69,9 @@ class Simulable(Experiment):
         return [
             Cell(
                 f"bulk queue, {'single sample' if draws == 1 else f'{draws} samples'}",
-                Problem(process, FromSource(0.01), kernel, KernelResidual(Sampled(process, draws))),
+                Problem(
+                    process, FromSource(0.01), kernel, KernelResidual(SampledRate(process, draws))
+                ),
                 scale.recipe(recipe),
                 watch,
                 measure,

@@ -14,17 +14,17 @@ from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Sca
 from discrete_meanflow.experiment.sequence_parts import OBJECTIVES as SEQUENCE_OBJECTIVES
 from discrete_meanflow.kernel import BridgeKernel, Kernel
 from discrete_meanflow.metric import time_grid, time_triples
-from discrete_meanflow.network import SingleTime, Transformer
+from discrete_meanflow.network import DiagonalNetwork, Transformer
 from discrete_meanflow.objective import Objective, TransitionLikelihood
-from discrete_meanflow.process import Posterior, SequenceProcess, Structured
-from discrete_meanflow.times import Mixed, UniformGap
+from discrete_meanflow.process import ExactPosterior, SequenceProcess, Structured
+from discrete_meanflow.times import MixedTimes, UniformGap
 from discrete_meanflow.training import Problem, Recipe
 
 V, D = 5, 3  # 125 sequences: everything is enumerated
 GRID = 11
 ITERATIONS = 4_000
 NOISES = {"ordinal": chains.birth_death, "ring": chains.ring}
-TIMES = Mixed(0.75, UniformGap(0.02), 0.0)  # the same for all objectives
+TIMES = MixedTimes(0.75, UniformGap(0.02), 0.0)  # the same for all objectives
 IDENTITY = "KR, KL form"  # the identity's objective that is asked to win
 OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
     **{
@@ -42,14 +42,14 @@ def noised(noise: str) -> Structured:
 
 
 def exact_kernel(process: SequenceProcess) -> BridgeKernel:
-    return BridgeKernel(Posterior(process), process)
+    return BridgeKernel(ExactPosterior(process), process)
 
 
 class StructuredNoise(Experiment):
     name = "structured-noise"
     title = "Ordinal and circular noise, kernels through the bridge: 4,000 steps each"
     where = "beyond the paper"
-    promises = (
+    claims_summary = (
         "the identity in KL form has the lowest error over a grid of (r, t), and in its middle",
         "what two steps differ from one, for each and for the exact posterior",
     )
@@ -101,7 +101,7 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
 
     def kernel() -> Kernel:
         network = Transformer(V, D, width=64, layers=2, feed_forward=64, time_width=64)
-        return BridgeKernel(SingleTime(network) if objective == "PR" else network, process)
+        return BridgeKernel(DiagonalNetwork(network) if objective == "PR" else network, process)
 
     problem = Problem(process, TIMES, kernel, OBJECTIVES[objective](process))
     recipe = Recipe(ITERATIONS, learning_rate=1e-3)

@@ -18,7 +18,7 @@ class TargetVariance(Experiment):
     name = "target-variance"
     title = "Variance and norm of the kernel-residual target against t"
     where = "figure 5"
-    promises = (
+    claims_summary = (
         "on masked positions the variance grows as 1/(1-t)^2 against that of PR",
         "more than 1500x that of PR at t = 0.99 (paper)",
         "the target's norm is sqrt(V)/(1-t) (paper); ours is sqrt(2)/(1-t)",

@@ -5,7 +5,7 @@ from typing import ClassVar
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale, mean
 from discrete_meanflow.experiment.chain_parts import chain_cell
-from discrete_meanflow.times import LogitNormal, Mixed, TimeSampler, UniformGap
+from discrete_meanflow.times import LogitNormal, MixedTimes, TimeSampler, UniformGap
 from discrete_meanflow.training import Recipe
 
 ITERATIONS = 15_000
@@ -15,7 +15,7 @@ class TimePairAblation(Experiment):
     name = "time-pair-ablation"
     title = "How many training pairs have r != t, on the ring"
     where = "table 2 (a)"
-    promises = (
+    claims_summary = (
         "0 % is worse than any other share by more than 10x",
         "all other shares stay below a kernel TV of 0.005",
     )
@@ -25,7 +25,11 @@ class TimePairAblation(Experiment):
     def cells(self, scale: Scale) -> list[Cell]:
         return [
             chain_cell(
-                name, chains.ring(), Recipe(ITERATIONS), scale, times=Mixed(share, UniformGap(0.01))
+                name,
+                chains.ring(),
+                Recipe(ITERATIONS),
+                scale,
+                times=MixedTimes(share, UniformGap(0.01)),
             )
             for name, share in self.shares.items()
         ]
@@ -64,7 +68,7 @@ class TimeSamplerAblation(Experiment):
     name = "time-sampler-ablation"
     title = "The law of the time pairs, on the ring"
     where = "table 2 (b)"
-    promises = ("every sampler stays below a kernel TV of 0.005",)
+    claims_summary = ("every sampler stays below a kernel TV of 0.005",)
     samplers: ClassVar[dict[str, TimeSampler]] = {
         "uniform": UniformGap(0.01),
         "logit-normal(0, 1)": LogitNormal(0.0),

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from discrete_meanflow.errors import told_of
+from discrete_meanflow.errors import error_context
 from discrete_meanflow.experiment.base import Cell, Json
-from discrete_meanflow.experiment.order import Order, Progress, cell_settings
+from discrete_meanflow.experiment.order import Progress, RunSpec, cell_settings
 from discrete_meanflow.experiment.record import device_name, rounded, versions, write_json
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_session
+from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_resumable
 from discrete_meanflow.training.checkpoint import iteration_in
 from discrete_meanflow.training.trainer import EXCLUSIVE
 
@@ -20,11 +20,11 @@ CURVE_POINTS = 50
 
 
 def train_cell(
-    order: Order, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
+    order: RunSpec, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
 ) -> None:
     """Train one cell, from its checkpoint if there is one, and write its measurements."""
     stage = Stage(order, cell, watch, stopped)
-    with told_of(f"{order.experiment}, cell '{cell.name}'"):
+    with error_context(f"{order.experiment}, cell '{cell.name}'"):
         trainer = stage.train(0, cell.problem, cell.recipe)
         for number, coupling in enumerate(cell.then, 1):
             kernel, problem = copy.deepcopy(trainer.kernels()[0]), cell.problem
@@ -56,7 +56,7 @@ class Stage:
 
     def __init__(
         self,
-        order: Order,
+        order: RunSpec,
         cell: Cell,
         watch: Callable[[Progress], None],
         stopped: Callable[[], bool],
@@ -91,7 +91,7 @@ class Stage:
             seconds = self.seconds + record.seconds
             self.watch(Progress(self.cell.name, now, self.cell.iterations, loss, metrics, seconds))
 
-        self.curve = train_session(
+        self.curve = train_resumable(
             trainer,
             self.checkpoint(number),
             cell_settings(self.order, replace(self.cell, then=self.cell.then[:number])),
@@ -118,4 +118,4 @@ def write_samples(folder: Path, samples: dict[str, list[str]]) -> None:
     for name, lines in samples.items():
         folder.mkdir(exist_ok=True)
         text = "".join(f"{line}\n" for line in lines)
-        write_whole(folder / name, gzip.compress(text.encode(), mtime=0))
+        write_atomically(folder / name, gzip.compress(text.encode(), mtime=0))

@@ -14,13 +14,13 @@ import torch
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.experiment import catalog
 from discrete_meanflow.experiment.base import Cell
-from discrete_meanflow.experiment.order import Order, Progress
+from discrete_meanflow.experiment.order import Progress, RunSpec
 from discrete_meanflow.experiment.train_cell import train_cell
-from discrete_meanflow.signals import held_back, stop_signals
+from discrete_meanflow.signals import blocked_signal, stop_requests
 
 
 def run_in_streams(
-    order: Order, cells: Sequence[Cell], jobs: int, watch: Callable[[Progress], None]
+    order: RunSpec, cells: Sequence[Cell], jobs: int, watch: Callable[[Progress], None]
 ) -> None:
     """Train cells on one GPU, each in a thread with a stream of its own.
 
@@ -31,7 +31,7 @@ def run_in_streams(
         torch.cuda.set_stream(torch.cuda.Stream())
 
     with (
-        stop_signals() as stopped,
+        stop_requests() as stopped,
         ThreadPoolExecutor(max(1, jobs), initializer=own_stream) as pool,
     ):
         failed = threading.Event()
@@ -54,7 +54,7 @@ def run_in_streams(
 
 
 def run_in_processes(
-    order: Order, names: list[str], jobs: int, threads: int, watch: Callable[[Progress], None]
+    order: RunSpec, names: list[str], jobs: int, threads: int, watch: Callable[[Progress], None]
 ) -> None:
     """Train cells in ``jobs`` processes of ``threads`` threads each.
 
@@ -66,9 +66,9 @@ def run_in_processes(
     workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
     ending = False
-    with stop_signals() as stopped:
+    with stop_requests() as stopped:
         # Ctrl-C in a terminal reaches the whole group: workers never see it and wait for our word.
-        with held_back(signal.SIGINT):
+        with blocked_signal(signal.SIGINT):
             for _ in range(min(jobs, len(names))):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
@@ -106,10 +106,10 @@ def run_in_processes(
 READY = None  # a worker asks for its next cell; the answer None sends it home
 
 
-def _work(order: Order, threads: int, pipe: Connection) -> None:
+def _work(order: RunSpec, threads: int, pipe: Connection) -> None:
     """The life of a worker: ask for a cell, train it, until there is none."""
     torch.set_num_threads(threads)
-    with stop_signals(signal.SIGTERM) as stopped:
+    with stop_requests(signal.SIGTERM) as stopped:
         try:
             experiment = catalog.find(order.experiment, order.data)
             cells = {cell.name: cell for cell in experiment.cells(order.scale)}

@@ -4,16 +4,16 @@ from discrete_meanflow.kernel.base import Kernel
 from discrete_meanflow.kernel.boundary import BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel
 from discrete_meanflow.kernel.denoiser import from_denoiser, kernel_on
-from discrete_meanflow.kernel.destination import DestinationKernel
-from discrete_meanflow.kernel.soft import SoftKernel
+from discrete_meanflow.kernel.endpoint import EndpointKernel
+from discrete_meanflow.kernel.flow_map import FlowMapKernel
 from discrete_meanflow.kernel.unconstrained import UnconstrainedKernel
 
 __all__ = [
     "BoundaryKernel",
     "BridgeKernel",
-    "DestinationKernel",
+    "EndpointKernel",
+    "FlowMapKernel",
     "Kernel",
-    "SoftKernel",
     "UnconstrainedKernel",
     "from_denoiser",
     "kernel_on",

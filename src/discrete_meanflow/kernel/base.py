@@ -65,7 +65,7 @@ class Kernel(nn.Module, ABC):
         """Symbols from a state at time 1, drawn with g; a hard state is one already."""
         return x
 
-    def even_times(self, k: int) -> list[float]:
+    def even_grid(self, k: int) -> list[float]:
         """Where k steps from 0 to 1 begin, if none is to be harder than the others."""
         return [i / k for i in range(k)]
 

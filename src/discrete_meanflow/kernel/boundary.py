@@ -1,13 +1,13 @@
 import torch
 from torch import nn
 
-from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.kernel.endpoint import EndpointKernel
 from discrete_meanflow.schedule import AlphaSchedule
 from discrete_meanflow.simplex import categorical, interpolate
 from discrete_meanflow.types import Logits, Probs, State, Times
 
 
-class BoundaryKernel(DestinationKernel):
+class BoundaryKernel(EndpointKernel):
     """Boundary by construction: ``K_theta = (1 - alpha) delta_x + alpha q_theta``.
 
     A law for any logits, and ``K_theta(., x, r, r) = delta_x`` exactly, because
@@ -20,7 +20,7 @@ class BoundaryKernel(DestinationKernel):
         super().__init__(network, mask)
         self.schedule = schedule
 
-    def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+    def push(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         return interpolate(x, q, self.schedule(r, t))
 
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:

@@ -1,13 +1,13 @@
 import torch
 from torch import nn
 
-from discrete_meanflow.kernel.destination import DestinationKernel
+from discrete_meanflow.kernel.endpoint import EndpointKernel
 from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.types import Logits, Probs, State, Times
 
 
-class BridgeKernel(DestinationKernel):
+class BridgeKernel(EndpointKernel):
     """The bridge of any sequence process with x1 drawn from q: ``sum_{x1} K(. | x, x1) q(x1)``.
 
     For masking, absorbing and uniform noise this is the boundary kernel with the linear
@@ -26,7 +26,7 @@ class BridgeKernel(DestinationKernel):
     def process(self) -> SequenceProcess:
         return self._process[0]
 
-    def towards(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+    def push(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
         return self.process.bridge(x, q, r, t)
 
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:

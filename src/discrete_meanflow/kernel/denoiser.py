@@ -7,20 +7,20 @@ from torch import Tensor, nn
 
 from discrete_meanflow.kernel.boundary import BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel
-from discrete_meanflow.kernel.destination import DestinationKernel
-from discrete_meanflow.kernel.soft import SoftKernel
-from discrete_meanflow.process import Interpolating, SequenceProcess, Soft
+from discrete_meanflow.kernel.endpoint import EndpointKernel
+from discrete_meanflow.kernel.flow_map import FlowMapKernel
+from discrete_meanflow.process import MixturePath, OneHotFlow, SequenceProcess
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.types import Logits, State, Times
 
 PAPERS = Linear(1e-6)
 
 
-def kernel_on(process: SequenceProcess, network: nn.Module) -> DestinationKernel:
+def kernel_on(process: SequenceProcess, network: nn.Module) -> EndpointKernel:
     """Soft states, ``(1 - alpha) delta + alpha q``, or the bridge: whichever the process has."""
-    if isinstance(process, Soft):
-        return SoftKernel(network, process.states)
-    if isinstance(process, Interpolating):
+    if isinstance(process, OneHotFlow):
+        return FlowMapKernel(network, process.states)
+    if isinstance(process, MixturePath):
         return BoundaryKernel(network, PAPERS, mask=getattr(process, "token", None))
     return BridgeKernel(network, process)
 
@@ -29,7 +29,7 @@ def from_denoiser(
     denoiser: Callable[[State, Times], Tensor],
     process: SequenceProcess,
     home: Tensor | None = None,
-) -> DestinationKernel:
+) -> EndpointKernel:
     """A denoiser ``(state, time) -> logits`` of x1 as a kernel: exact on the diagonal t = r.
 
     Over many short steps it samples as the denoiser did; it is the teacher that a one-step

@@ -32,7 +32,7 @@ def letter_entropy(x: State, vocabulary: int) -> float:
     return -torch.special.xlogy(share, share).sum(-1).mean().item() / math.log(2)
 
 
-class Reader(nn.Module):
+class ReferenceLM(nn.Module):
     """A causal Transformer: ``-log2 p(x_i | x_1 .. x_{i-1})``, a judge of text it was not given.
 
     It is trained on other text than the generator that it judges, and then left as it is.
@@ -74,7 +74,7 @@ class Reader(nn.Module):
         width: int = 256,
         layers: int = 4,
         seed: int = 0,
-    ) -> "Reader":
+    ) -> "ReferenceLM":
         """One that has read the records x, ``(N, D)``."""
         if iterations < FEWEST:
             raise InputError(f"a reader needs at least {FEWEST} steps, got {iterations}")

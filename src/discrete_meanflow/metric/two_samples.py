@@ -18,7 +18,7 @@ ONE_HOT = 64  # symbols up to which a classifier sees each by itself
 COMPARED = 2 * 10**9  # symbols that are compared for that, at most
 
 
-def gram_tv(x: State, y: State, vocabulary: int, order: int = 2, pad: int | None = None) -> float:
+def ngram_tv(x: State, y: State, vocabulary: int, order: int = 2, pad: int | None = None) -> float:
     """TV between the laws of ``order`` symbols in a row, wherever they stand.
 
     What begins behind the end of a string, with its ``pad``, is no gram of it.
@@ -67,7 +67,7 @@ def _pair(z: State, i: int, j: int, vocabulary: int) -> Tensor:
     return z[:, i].long() * vocabulary + z[:, j]
 
 
-def familiar(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
+def pairs_seen(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
     """The share of x in which every pair of symbols, at its two positions, is one of training.
 
     Of many positions, a thousand pairs are looked at.
@@ -105,7 +105,7 @@ def nearest(x: State, train: State, seed: int = 0) -> float:
     return torch.cat(far).double().mean().item() / x.shape[1]
 
 
-def telling_apart(x: State, y: State, seed: int = 0) -> float:
+def c2st_auc(x: State, y: State, seed: int = 0) -> float:
     """Area under the curve of a classifier that tells x from y, on records it has not seen.
 
     0.5: it cannot; 1: it always can.

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.network.adaptive import TimeFeatures
+from discrete_meanflow.network.dit import TimeFeatures
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, Point, State, Times
 

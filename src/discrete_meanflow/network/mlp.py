@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.network.time_embedding import Sinusoidal
+from discrete_meanflow.network.time_embedding import SinusoidalEmbedding
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Logits, State, Times
 
@@ -30,7 +30,7 @@ class MLP(nn.Module):
         if layers < 1 or width < 1:
             raise InputError(f"MLP: needs at least one layer and unit, got {layers} x {width}")
         self.states = states
-        self.embed = Sinusoidal(time_width, time_scale)
+        self.embed = SinusoidalEmbedding(time_width, time_scale)
         sizes = [states + 2 * time_width] + [width] * (layers - 1)
         stack: list[nn.Module] = []
         for size_in, size_out in itertools.pairwise(sizes):

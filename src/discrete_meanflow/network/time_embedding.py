@@ -5,7 +5,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Times
 
 
-class Sinusoidal(nn.Module):
+class SinusoidalEmbedding(nn.Module):
     """``t -> (sin(s w_i t), cos(s w_i t))``, ``w_i = 10000^(-i/h)``, ``h = width/2``.
 
     The paper has scale s = 1, where only the first few frequencies move on [0, 1]; a larger

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.network.time_embedding import Sinusoidal
+from discrete_meanflow.network.time_embedding import SinusoidalEmbedding
 from discrete_meanflow.simplex import as_point
 from discrete_meanflow.types import Logits, State, Times
 
@@ -50,7 +50,7 @@ class Transformer(nn.Module):
         self.states, self.length = states, length
         self.symbol = nn.Linear(states, width, bias=False)
         self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
-        self.embed = Sinusoidal(time_width)
+        self.embed = SinusoidalEmbedding(time_width)
         self.time = nn.Linear(2 * time_width, width)
         self.layers = nn.Sequential(*(Layer(width, heads, feed_forward) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)

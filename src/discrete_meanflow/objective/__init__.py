@@ -2,33 +2,36 @@
 
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty
-from discrete_meanflow.objective.couples import OnCouples
 from discrete_meanflow.objective.cross_entropy import KernelCE, PosteriorRegression
 from discrete_meanflow.objective.estimator import (
     Estimator,
     ExactExpectation,
     ModelExpectation,
     RaoBlackwell,
-    Sampled,
+    SampledRate,
 )
-from discrete_meanflow.objective.flow_map import Composition, Distillation, ForwardEquation
 from discrete_meanflow.objective.hybrid import hybrid
-from discrete_meanflow.objective.kernel_residual import KernelResidual, time_left
+from discrete_meanflow.objective.kernel_residual import KernelResidual, remaining_time
+from discrete_meanflow.objective.pair_cross_entropy import OnCouples
 from discrete_meanflow.objective.phases import Phases
 from discrete_meanflow.objective.residual_kl import ResidualKL
+from discrete_meanflow.objective.self_distillation import (
+    DenoiserDistillation,
+    LagrangianLoss,
+    SemigroupLoss,
+)
 from discrete_meanflow.objective.time_derivative import finite_difference, forward_mode
 from discrete_meanflow.objective.transition_likelihood import TransitionLikelihood
 from discrete_meanflow.objective.weighted import Weighted
 
 __all__ = [
     "BoundaryPenalty",
-    "Composition",
-    "Distillation",
+    "DenoiserDistillation",
     "Estimator",
     "ExactExpectation",
-    "ForwardEquation",
     "KernelCE",
     "KernelResidual",
+    "LagrangianLoss",
     "ModelExpectation",
     "Objective",
     "OnCouples",
@@ -36,11 +39,12 @@ __all__ = [
     "PosteriorRegression",
     "RaoBlackwell",
     "ResidualKL",
-    "Sampled",
+    "SampledRate",
+    "SemigroupLoss",
     "TransitionLikelihood",
     "Weighted",
     "finite_difference",
     "forward_mode",
     "hybrid",
-    "time_left",
+    "remaining_time",
 ]

@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import DestinationKernel, Kernel
+from discrete_meanflow.kernel import EndpointKernel, Kernel
 from discrete_meanflow.objective.base import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Times
@@ -34,12 +34,12 @@ class PosteriorRegression(Objective):
 
 def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
     """``-log q_theta(x1 | x_r, r, t)``, averaged."""
-    return surprise(kernel, path, t).mean()
+    return nll(kernel, path, t).mean()
 
 
-def surprise(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
+def nll(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
     """``-log q_theta(x1 | x_r, r, t)`` of each position, ``(*batch, D)``."""
-    if not isinstance(kernel, DestinationKernel):
+    if not isinstance(kernel, EndpointKernel):
         raise InputError(
             f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none"
         )

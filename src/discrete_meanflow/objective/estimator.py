@@ -24,7 +24,7 @@ class Estimator(nn.Module, ABC):
         """g: shape ``(*batch, n)``."""
 
 
-class Sampled(Estimator):
+class SampledRate(Estimator):
     """``g = 1/m sum_i u_t(., x_t^i)`` with ``x_t^i ~ K_{r,t}(., x_r)``; unbiased.
 
     m = 1 is the paper's single sample; what x_t adds to the variance falls as 1/m.

@@ -40,7 +40,7 @@ class KernelResidual(Objective):
         return residual.square().sum(-1).mean()
 
 
-def time_left(r: Times, t: Times) -> Times:
+def remaining_time(r: Times, t: Times) -> Times:
     """``w = 1 - r``: with the linear schedule, ``w`` times the residual is bounded everywhere.
 
     It is ``q + (t - r) dq/dt - delta_{x1}``.

@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import DestinationKernel, Kernel
+from discrete_meanflow.kernel import EndpointKernel, Kernel
 from discrete_meanflow.objective.base import DIAGONAL, Objective
 from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import PathSample
@@ -37,7 +37,7 @@ class ResidualKL(Objective):
 
     def _at_x1(self, kernel: Kernel, path: PathSample) -> tuple[Tensor, Tensor]:
         """``log q(x1)`` and ``1 + (t - r) d/dt log q(x1)``, each ``(*batch,)``."""
-        if not isinstance(kernel, DestinationKernel) or path.x1.shape != path.x.shape:
+        if not isinstance(kernel, EndpointKernel) or path.x1.shape != path.x.shape:
             raise InputError(
                 "the residual in KL form needs a kernel with a law q and clean data x1; on a "
                 "finite chain use KernelResidual(ExactExpectation(process))"

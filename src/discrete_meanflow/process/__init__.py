@@ -2,31 +2,36 @@
 
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
-from discrete_meanflow.process.clamps import Anywhere, Clamps, Either, Given
+from discrete_meanflow.process.conditioning import (
+    FixedPositions,
+    ObservedPositions,
+    RandomPositions,
+    UnionPositions,
+)
 from discrete_meanflow.process.coupled import Coupled
-from discrete_meanflow.process.interpolating import Absorbing, Interpolating, Masking, Uniform
-from discrete_meanflow.process.posterior import Posterior
+from discrete_meanflow.process.exact_posterior import ExactPosterior
+from discrete_meanflow.process.mixture_path import Absorbing, Masking, MixturePath, Uniform
+from discrete_meanflow.process.one_hot_flow import OneHotFlow
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.process.simulated import SimulatedProcess
-from discrete_meanflow.process.soft import Soft
 from discrete_meanflow.process.structured import Structured
 
 __all__ = [
     "Absorbing",
-    "Anywhere",
     "ChainProcess",
-    "Clamps",
     "Coupled",
-    "Either",
-    "Given",
-    "Interpolating",
+    "ExactPosterior",
+    "FixedPositions",
     "Masking",
+    "MixturePath",
+    "ObservedPositions",
+    "OneHotFlow",
     "PathSample",
-    "Posterior",
     "Process",
+    "RandomPositions",
     "SequenceProcess",
     "SimulatedProcess",
-    "Soft",
     "Structured",
     "Uniform",
+    "UnionPositions",
 ]

@@ -3,7 +3,7 @@ import math
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, Generator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.ctmc.transition import Propagator
 from discrete_meanflow.process.base import PathSample, Process, check_initial
 from discrete_meanflow.simplex import categorical, quantile, spread_levels
@@ -23,7 +23,7 @@ class ChainProcess(Process):
     columns: Tensor
 
     def __init__(
-        self, generator: Generator, initial: Tensor | None = None, stratified: bool = False
+        self, generator: RateGenerator, initial: Tensor | None = None, stratified: bool = False
     ) -> None:
         super().__init__()
         self.stratified = stratified

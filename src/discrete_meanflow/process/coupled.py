@@ -5,13 +5,13 @@ from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.base import digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.base import PathSample
-from discrete_meanflow.process.clamps import Clamps
-from discrete_meanflow.process.soft import Soft
+from discrete_meanflow.process.conditioning import ObservedPositions
+from discrete_meanflow.process.one_hot_flow import OneHotFlow
 from discrete_meanflow.times import TimePair
 from discrete_meanflow.types import Point, State
 
 
-class Coupled(Soft):
+class Coupled(OneHotFlow):
     """Soft paths in the first half of each batch; couples in the second.
 
     A couple is a state ``X_r`` of a kernel of many short steps, and a symbol drawn from the law
@@ -31,15 +31,15 @@ class Coupled(Soft):
         starts: Point,
         ends: State,
         held: Tensor | None = None,
-        clamps: float | Clamps = 0.0,
+        conditioning: float | ObservedPositions = 0.0,
         pairs: Tensor | None = None,
-        matched: int = 0,
+        minibatch_ot: int = 0,
     ) -> None:
         """starts: ``(N, D, V)``; ends: ``(N, D)``; held: which positions were clamped; pairs:
-        (r, t) of each, ``(N, 2)``, by default (0, 1); matched: of the soft paths."""
-        super().__init__(data, clamps, matched)
+        (r, t) of each, ``(N, 2)``, by default (0, 1); minibatch_ot: of the soft paths."""
+        super().__init__(data, conditioning, minibatch_ot)
         held = torch.zeros_like(ends, dtype=torch.bool) if held is None else held
-        if bool(held.any()) and not self.clamps.share:
+        if bool(held.any()) and not self.conditioning.share:
             raise InputError("couples: some positions are held, and the process clamps none")
         if starts.shape != (*ends.shape, self.states) or held.shape != ends.shape:
             raise InputError(

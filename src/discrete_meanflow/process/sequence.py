@@ -6,7 +6,7 @@ from torch import Tensor
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.base import PathSample, Process
-from discrete_meanflow.process.clamps import Anywhere, Clamps
+from discrete_meanflow.process.conditioning import ObservedPositions, RandomPositions
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.times import TimePair
 from discrete_meanflow.types import Probs, State, Times
@@ -20,12 +20,18 @@ class SequenceProcess(Process):
     sequence share them.
     """
 
-    def __init__(self, data: Sequences, states: int, clamps: float | Clamps = 0.0) -> None:
+    def __init__(
+        self, data: Sequences, states: int, conditioning: float | ObservedPositions = 0.0
+    ) -> None:
         """clamps: which positions are known while training; a number is the share of sequences
         in which any may be (``Anywhere``)."""
         super().__init__()
         self.data, self.states, self.length = data, states, data.length
-        self.clamps = clamps if isinstance(clamps, Clamps) else Anywhere(clamps)
+        self.conditioning = (
+            conditioning
+            if isinstance(conditioning, ObservedPositions)
+            else RandomPositions(conditioning)
+        )
 
     @abstractmethod
     def corrupt(self, x1: State, r: Times, g: torch.Generator) -> State:
@@ -55,8 +61,8 @@ class SequenceProcess(Process):
         x1 = self.data.sample(tuple(times.r.shape), g)
         between = times.t if times.s is None else times.s
         r, t, s = (time[..., None] for time in (times.r, times.t, between))
-        if self.clamps.share > 0:
-            held = self.clamps.sample(tuple(times.r.shape), self.length, g)
+        if self.conditioning.share > 0:
+            held = self.conditioning.sample(tuple(times.r.shape), self.length, g)
             r, t, s = (torch.where(held, 1.0, time) for time in (r, t, s))
         x = self.corrupt(x1, r, g)
         y = self.advance(x, x1, r, t, g, draws)
@@ -85,4 +91,4 @@ class SequenceProcess(Process):
         return self.rate(path.y, path.t[..., None], x1)
 
     def extra_repr(self) -> str:
-        return f"clamps={self.clamps}" if self.clamps.share else ""
+        return f"clamps={self.conditioning}" if self.conditioning.share else ""

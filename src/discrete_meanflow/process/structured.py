@@ -6,7 +6,7 @@ from torch import Tensor
 from discrete_meanflow.ctmc.generator import ConstantGenerator
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.process.clamps import Clamps
+from discrete_meanflow.process.conditioning import ObservedPositions
 from discrete_meanflow.process.sequence import SequenceProcess
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.types import Matrix, Probs, State, Times
@@ -33,14 +33,17 @@ class Structured(SequenceProcess):
     stationary: Tensor
 
     def __init__(
-        self, data: Sequences, noise: ConstantGenerator, clamps: float | Clamps = 0.0
+        self,
+        data: Sequences,
+        noise: ConstantGenerator,
+        conditioning: float | ObservedPositions = 0.0,
     ) -> None:
         if noise.states < data.vocabulary:
             raise InputError(
                 f"structured noise: the generator has {noise.states} states, the alphabet "
                 f"{data.vocabulary} symbols"
             )
-        super().__init__(data, noise.states, clamps)
+        super().__init__(data, noise.states, conditioning)
         self.noise = noise
         values, right = torch.linalg.eig(noise.matrix)
         condition = float(torch.linalg.cond(right))

@@ -5,7 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 from discrete_meanflow.report.figures import png
 from discrete_meanflow.report.style import GREY, RED
 
@@ -25,4 +25,4 @@ def draw_evaluation(found: Json, path: Path) -> None:
         axis.minorticks_off()
         axis.set_title(name)
     figure.supxlabel("steps (dashed: held-out records in the place of samples)")
-    write_whole(path, png(figure))
+    write_atomically(path, png(figure))

@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 from discrete_meanflow.report import chain_figures as chain
 from discrete_meanflow.report import joint_figures as real
 from discrete_meanflow.report import sequence_figures as sequence
@@ -47,7 +47,7 @@ def draw(results: Json, folder: Path) -> list[Path]:
     paths = []
     for name, figure in figures(results).items():
         path = folder / f"{name}.png"
-        write_whole(path, png(figure))
+        write_atomically(path, png(figure))
         paths.append(path)
     return paths
 

@@ -171,8 +171,8 @@ def _gain_of_tiles(run: Json) -> list[str]:
     """Of attention over short sequences, at each length of which several fit into a tile."""
     gains = []
     for key in run:
-        shape, _, way = key.partition(": ")
-        if way == "efficient, in tiles, over written out":
+        shape, _, trajectory = key.partition(": ")
+        if trajectory == "efficient, in tiles, over written out":
             positions = int(shape.split(", ")[2])
             gain = run[f"{shape}: efficient, over written out"] / run[key]
             gains += [f"{gain:.2f}x ({positions} positions)"] * (

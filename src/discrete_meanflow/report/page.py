@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 from discrete_meanflow.report.figures import figures, png
 from discrete_meanflow.report.table import grid, number, spent
 
@@ -36,7 +36,7 @@ def page(title: str, runs: Sequence[Json]) -> str:
 
 
 def write_page(path: Path, title: str, runs: Sequence[Json]) -> Path:
-    write_whole(path, page(title, runs).encode())
+    write_atomically(path, page(title, runs).encode())
     return path
 
 

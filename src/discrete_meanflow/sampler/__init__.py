@@ -3,20 +3,20 @@
 One step is the grid (0, 1).
 """
 
-from discrete_meanflow.sampler.adjust import Adjustment, temperature, top_p, without
-from discrete_meanflow.sampler.flow import FlowSampler
+from discrete_meanflow.sampler.chunk import chunk_size
 from discrete_meanflow.sampler.kernel import KernelSampler
-from discrete_meanflow.sampler.lot import lot_size
-from discrete_meanflow.sampler.ordered import OrderedSampler, bisection
+from discrete_meanflow.sampler.logits import LogitProcessor, forbid, temperature, top_p
+from discrete_meanflow.sampler.ode import ODESampler
+from discrete_meanflow.sampler.unmasking import UnmaskingSampler, bisection
 
 __all__ = [
-    "Adjustment",
-    "FlowSampler",
     "KernelSampler",
-    "OrderedSampler",
+    "LogitProcessor",
+    "ODESampler",
+    "UnmaskingSampler",
     "bisection",
-    "lot_size",
+    "chunk_size",
+    "forbid",
     "temperature",
     "top_p",
-    "without",
 ]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.sampler.adjust import Adjustment
+from discrete_meanflow.sampler.logits import LogitProcessor
 from discrete_meanflow.types import State
 
 
@@ -24,12 +24,12 @@ class KernelSampler:
         self,
         kernel: Kernel,
         grid: Sequence[float] = (0.0, 1.0),
-        adjust: Sequence[Adjustment] = (),
+        logit_processors: Sequence[LogitProcessor] = (),
         guidance: float = 1.0,
         drawn: bool | None = None,
     ) -> None:
-        self.kernel, self.adjust, self.guidance = kernel, adjust, guidance
-        self.drawn = bool(adjust) if drawn is None else drawn
+        self.kernel, self.logit_processors, self.guidance = kernel, logit_processors, guidance
+        self.drawn = bool(logit_processors) if drawn is None else drawn
         self.grid = [float(t) for t in grid]
         if len(self.grid) < 2:
             raise InputError("sampler: the time grid needs at least two times, as in (0, 1)")
@@ -43,14 +43,14 @@ class KernelSampler:
         cls,
         kernel: Kernel,
         k: int,
-        adjust: Sequence[Adjustment] = (),
+        logit_processors: Sequence[LogitProcessor] = (),
         guidance: float = 1.0,
         drawn: bool | None = None,
     ) -> "KernelSampler":
         """k steps from 0 to 1: equal for hard states, equal on the clock tau for soft ones."""
         if k < 1:
             raise InputError(f"sampler: needs at least one step, got {k}")
-        return cls(kernel, [*kernel.even_times(k), 1.0], adjust, guidance, drawn)
+        return cls(kernel, [*kernel.even_grid(k), 1.0], logit_processors, guidance, drawn)
 
     @torch.no_grad()
     def sample(
@@ -66,11 +66,11 @@ class KernelSampler:
         others are drawn given them. Guidance needs ``free``, the same start without clamps:
         ``x = process.hold(free, tokens, clamped)``.
         """
-        end = deque(self.way(x, g, clamped, free), maxlen=1)[0]
+        end = deque(self.trajectory(x, g, clamped, free), maxlen=1)[0]
         return self.kernel.decode(end, g if self.drawn else None) if self.grid[-1] == 1 else end
 
     @torch.no_grad()
-    def way(
+    def trajectory(
         self,
         x: State,
         g: torch.Generator,
@@ -90,7 +90,7 @@ class KernelSampler:
                 loose = self.kernel(free, *anywhere)
                 free = self.kernel.transport(free, loose, anywhere[0], anywhere[1], g)
                 logits = loose + self.guidance * (logits - loose)
-            for change in self.adjust:
+            for change in self.logit_processors:
                 logits = change(logits)
             x = self.kernel.transport(x, logits, times[0], times[1], g)
             yield x

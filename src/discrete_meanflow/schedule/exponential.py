@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import torch
 
-from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.ctmc.generator import RateGenerator
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.schedule.base import AlphaSchedule
 from discrete_meanflow.types import Times
@@ -19,7 +19,7 @@ class Exponential(AlphaSchedule):
             raise InputError(f"exponential schedule: c must be positive, got {self.c:g}")
 
     @classmethod
-    def of(cls, generator: Generator) -> "Exponential":
+    def of(cls, generator: RateGenerator) -> "Exponential":
         """``c = 2 max|u|``: twice the fastest rate, as in the paper."""
         return cls(2 * generator.max_rate)
 

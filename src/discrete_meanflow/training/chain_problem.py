@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from discrete_meanflow.ctmc.generator import Generator
+from discrete_meanflow.ctmc.generator import RateGenerator
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
@@ -12,7 +12,7 @@ from discrete_meanflow.training.problem import Problem
 
 
 def chain_problem(
-    generator: Generator,
+    generator: RateGenerator,
     *,
     objective: Callable[[ChainProcess], Objective] | None = None,
     kernel: Callable[[], Kernel] | None = None,
@@ -24,7 +24,7 @@ def chain_problem(
     By default the kernel residual with the exact expectation, an MLP with the exponential
     schedule ``c = 2 max|u|``, and uniform time pairs at least 0.01 apart.
     """
-    if not isinstance(generator, Generator):
+    if not isinstance(generator, RateGenerator):
         raise InputError(
             f"chain problem: needs a generator, got {type(generator).__name__}; a matrix becomes "
             "one by ConstantGenerator(matrix)"

@@ -10,7 +10,7 @@ from safetensors.torch import save as serialise
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import write_whole
+from discrete_meanflow.files import write_atomically
 from discrete_meanflow.training.trainer import Trainer
 
 FORMAT = "discrete-meanflow training state 1"
@@ -33,7 +33,7 @@ def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
 
 def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
     """Write all state of the loop to a file, whole or not at all."""
-    write_whole(path, state(trainer, settings, history))
+    write_atomically(path, state(trainer, settings, history))
 
 
 def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
@@ -101,7 +101,7 @@ def iteration_in(path: Path) -> int:
 
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
     tensors = {f"parameter/{name}": p for name, p in trainer.parameters.items()}
-    tensors |= {f"average/{name}": p for name, p in trainer.average.items()}
+    tensors |= {f"ema/{name}": p for name, p in trainer.ema.items()}
     for name, p in trainer.parameters.items():
         for slot, value in trainer.optimiser.state[p].items():
             tensors[f"optimiser/{slot}/{name}"] = value

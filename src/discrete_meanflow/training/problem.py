@@ -12,7 +12,7 @@ from torch import nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective, OnCouples
-from discrete_meanflow.process import Coupled, PathSample, Process, Soft
+from discrete_meanflow.process import Coupled, OneHotFlow, PathSample, Process
 from discrete_meanflow.times import TimeSampler
 
 NEW = ("average", "bf16", "compiled", "accumulate", "muon")  # in a recipe, since the first records
@@ -32,7 +32,7 @@ class Problem:
         others = [m for m in self.objective.modules() if isinstance(m, Process)]
         if any(other is not self.process for other in others):
             raise InputError("problem: the objective was built on another process")
-        if isinstance(self.process, Soft) and not self.objective.soft:
+        if isinstance(self.process, OneHotFlow) and not self.objective.soft:
             raise InputError(
                 f"problem: {type(self.objective).__name__} would teach a soft kernel the mean of "
                 "where a point goes, not where it goes; use PosteriorRegression with Composition"
@@ -98,14 +98,14 @@ class Recipe:
     batch: int = 256
     learning_rate: float = 3e-4
     weight_decay: float = 1e-5
-    final_share: float = 0.01  # the learning rate ends at this share of where it began
+    final_lr_fraction: float = 0.01  # the learning rate ends at this share of where it began
     clip: float = 1.0  # largest gradient norm, per seed
-    average: float = 0.0  # decay of a running average of the weights, which teaches; 0: none
+    ema_decay: float = 0.0  # decay of a running average of the weights, which teaches; 0: none
     tf32: bool = False  # matrix products in TensorFloat-32 where CUDA has it
     bf16: bool = False  # networks in bfloat16, but for derivatives; weights stay in float32
     block: int = 100  # steps between records; paths are drawn a block at a time
     accumulate: int = 1  # pieces that a batch is worked through in, one after the other
-    muon: float = 0.0  # learning rate of inner matrices, by Muon, over the others'; 0: AdamW
+    muon_ratio: float = 0.0  # learning rate of inner matrices, by Muon, over the others'; 0: AdamW
     compiled: bool | None = None  # the step; None: if the run is long enough to win the time back
 
     def __post_init__(self) -> None:
@@ -115,19 +115,23 @@ class Recipe:
             raise InputError(f"recipe: {self.accumulate} pieces do not divide {self.batch}")
         if not self.learning_rate > 0 or not self.clip > 0 or self.weight_decay < 0:
             raise InputError("recipe: learning rate and clip must be > 0, weight decay >= 0")
-        if not 0 <= self.muon < math.inf:
-            raise InputError(f"recipe: the ratio for Muon must be a number >= 0, got {self.muon}")
-        if not 0 <= self.average < 1:
-            raise InputError(f"recipe: the average's decay must lie in [0, 1), got {self.average}")
+        if not 0 <= self.muon_ratio < math.inf:
+            raise InputError(
+                f"recipe: the ratio for Muon must be a number >= 0, got {self.muon_ratio}"
+            )
+        if not 0 <= self.ema_decay < 1:
+            raise InputError(
+                f"recipe: the average's decay must lie in [0, 1), got {self.ema_decay}"
+            )
 
     def learning_rate_at(self, step: int) -> float:
-        """Cosine from ``learning_rate`` to ``final_share`` of it."""
+        """Cosine from ``learning_rate`` to ``final_lr_fraction`` of it."""
         fall = (1 + math.cos(math.pi * step / self.iterations)) / 2
-        return self.learning_rate * (self.final_share + (1 - self.final_share) * fall)
+        return self.learning_rate * (self.final_lr_fraction + (1 - self.final_lr_fraction) * fall)
 
-    def pace_at(self, step: int) -> float:
+    def ema_rate_at(self, step: int) -> float:
         """How far the average moves towards the weights: fast at first, then ``1 - average``."""
-        return max(1 - self.average, 9 / (10 + step))
+        return max(1 - self.ema_decay, 9 / (10 + step))
 
     def describe(self) -> dict[str, Any]:
         return described(self, NEW)

@@ -3,17 +3,17 @@ from collections.abc import Callable
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, kernel_on
-from discrete_meanflow.network import AdaptiveTransformer, SingleTime, Transformer
+from discrete_meanflow.network import DiagonalNetwork, DiT, Transformer
 from discrete_meanflow.objective import (
-    Composition,
     KernelCE,
     Objective,
     Phases,
     PosteriorRegression,
+    SemigroupLoss,
     Weighted,
 )
-from discrete_meanflow.process import Masking, SequenceProcess, Soft
-from discrete_meanflow.times import Mixed, TauUniform, TimeSampler, UniformGap
+from discrete_meanflow.process import Masking, OneHotFlow, SequenceProcess
+from discrete_meanflow.times import ClockUniform, MixedTimes, TimeSampler, UniformGap
 from discrete_meanflow.training.problem import Problem
 
 GAP = 0.02  # between the times of a pair, as in the paper
@@ -44,28 +44,28 @@ def sequence_problem(
     noise = process(data)
     if objective is not None and not isinstance(objective, Objective):
         objective = objective(noise)
-    if isinstance(noise, Soft):
+    if isinstance(noise, OneHotFlow):
         if single_time:
             raise InputError("sequence problem: soft states need a network of two times")
         return Problem(
             noise,
-            times or TauUniform(noise.states),
-            kernel or (lambda: kernel_on(noise, AdaptiveTransformer(noise.states, noise.length))),
+            times or ClockUniform(noise.states),
+            kernel or (lambda: kernel_on(noise, DiT(noise.states, noise.length))),
             objective or flow_map_objective(),
         )
 
     def papers_kernel() -> Kernel:
         transformer = Transformer(noise.states, noise.length)
-        return kernel_on(noise, SingleTime(transformer) if single_time else transformer)
+        return kernel_on(noise, DiagonalNetwork(transformer) if single_time else transformer)
 
     objective = objective or KernelCE()
     if times is None:
         pairs = UniformGap(GAP)
-        times = Mixed(1 - objective.diagonal, pairs, 0.0) if objective.diagonal else pairs
+        times = MixedTimes(1 - objective.diagonal, pairs, 0.0) if objective.diagonal else pairs
     return Problem(noise, times, kernel or papers_kernel, objective)
 
 
 def flow_map_objective() -> Objective:
     """What trains a soft kernel: cross-entropy on the diagonal, later composition off it, too."""
-    both = Weighted((1.0, PosteriorRegression()), (1.0, Composition()))
+    both = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
     return Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, both))

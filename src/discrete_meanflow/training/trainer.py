@@ -15,10 +15,10 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.network.transformer import quick_attention
 from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import PathSample
+from discrete_meanflow.training.distributed import Distributed
+from discrete_meanflow.training.ensemble import SeedEnsemble, clipped
 from discrete_meanflow.training.muon import Muon, inner_matrices
 from discrete_meanflow.training.problem import Problem, Recipe
-from discrete_meanflow.training.processes import Processes
-from discrete_meanflow.training.side_by_side import SideBySide, clipped
 from discrete_meanflow.training.trace import (
     COMPILE_FROM,
     LONG_GRAPH,
@@ -83,14 +83,14 @@ class Trainer:
         seeds: Sequence[int],
         device: torch.device | str = "cpu",
         start: Sequence[Kernel] | None = None,
-        processes: Processes | None = None,
+        processes: Distributed | None = None,
     ) -> None:
         """start: kernels trained before, one per seed, whose parameters are taken over.
         processes: those among which each batch is shared; by default this one alone."""
         if not seeds or len(set(seeds)) != len(seeds):
             raise InputError(f"trainer: needs distinct seeds, got {list(seeds)}")
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
-        self.processes = processes or Processes()
+        self.processes = processes or Distributed()
         if self.shared:
             self.processes.check(recipe.batch // recipe.accumulate)
         at_once = recipe.batch // recipe.accumulate
@@ -99,22 +99,20 @@ class Trainer:
             raise InputError(f"trainer: couples are half of a batch; {at_once} have no half")
         self.device = torch.device(device)
         problem.process.to(self.device)
-        self.stack = SideBySide(problem, seeds, self.device, recipe.average > 0, recipe.bf16)
+        self.stack = SeedEnsemble(problem, seeds, self.device, recipe.ema_decay > 0, recipe.bf16)
         if start is not None:
             self.stack.start_from(start)
         self.parameters = self.stack.parameters
-        self.average = {
-            name: p.clone() for name, p in self.parameters.items() if recipe.average > 0
-        }
+        self.ema = {name: p.clone() for name, p in self.parameters.items() if recipe.ema_decay > 0}
         self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
         self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
-        inner = inner_matrices(self.stack.kernels[0]) if recipe.muon else set()
-        if recipe.muon and not inner:
+        inner = inner_matrices(self.stack.kernels[0]) if recipe.muon_ratio else set()
+        if recipe.muon_ratio and not inner:
             raise InputError("recipe: Muon is for networks with an nn.ModuleList of layers")
         self.optimiser = Muon(  # AdamW, where it is given no matrices
             self.parameters.values(),
             [p for name, p in self.parameters.items() if name in inner],
-            recipe.muon,
+            recipe.muon_ratio,
             lr=self.learning_rate,
             weight_decay=recipe.weight_decay,
             fused=True,
@@ -137,7 +135,7 @@ class Trainer:
             steps = len(paths.x)
             rates = torch.tensor(
                 [
-                    (self.recipe.learning_rate_at(i), self.recipe.pace_at(i))
+                    (self.recipe.learning_rate_at(i), self.recipe.ema_rate_at(i))
                     for i in range(self.iteration, self.iteration + steps)
                 ],
                 device=self.device,
@@ -155,8 +153,8 @@ class Trainer:
             yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
 
     def kernels(self) -> list[Kernel]:
-        """The kernels as they are now, one per seed: the running average, if one is kept."""
-        return self.stack.members(self.average or self.parameters)
+        """The kernels as they are now, one per seed: the running ema, if one is kept."""
+        return self.stack.members(self.ema or self.parameters)
 
     def _aside(self) -> torch.cuda.Stream | None:
         """A stream beside that of the steps, on a GPU; what was put there before, it finds done."""
@@ -203,11 +201,9 @@ class Trainer:
         """The clipped mean of the gradients of all pieces of a batch."""
         pieces, processes, clip = self.recipe.accumulate, self.processes, self.recipe.clip
 
-        def gradient(
-            parameters: Stacked, average: Stacked, path: PathSample
-        ) -> tuple[Tensor, Stacked]:
+        def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
             found = [
-                step(parameters, average, PathSample(*(a[:, i::pieces] for a in path)))
+                step(parameters, ema, PathSample(*(a[:, i::pieces] for a in path)))
                 for i in range(pieces)
             ]
             losses, gradients = tree_map(lambda *parts: sum(parts) / pieces, *found)
@@ -228,12 +224,10 @@ class Trainer:
         """The code that steps through a block: compiled where that pays, captured on CUDA."""
         clip = self.recipe.clip
 
-        def gradient(
-            parameters: Stacked, average: Stacked, path: PathSample
-        ) -> tuple[Tensor, Stacked]:
+        def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
             if self.shared:
-                return self.stack.gradient(parameters, average, path)
-            return self.stack.clipped_gradient(parameters, average, path, clip)
+                return self.stack.gradient(parameters, ema, path)
+            return self.stack.clipped_gradient(parameters, ema, path, clip)
 
         first = _at(paths, 0)
         if self.shared:
@@ -245,7 +239,7 @@ class Trainer:
             plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
             return self._stepwise(self._gathered(plain) if self.shared else plain)
         members = 1 if in_turn else len(self.seeds)
-        example = tree_map(lambda a: a[:members], (self.parameters, self.average, first))
+        example = tree_map(lambda a: a[:members], (self.parameters, self.ema, first))
         worth_it = compile and can_compile(self.device)
         graph = trace(gradient, *example, fused=worth_it)
         if self.device.type == "cuda":
@@ -274,27 +268,27 @@ class Trainer:
     def _advance(self, gradient: Gradient, path: PathSample, rates: Tensor) -> Tensor:
         """One optimisation step for all seeds; the losses before it, ``(seeds,)``.
 
-        rates: ``(2,)``, those of the optimiser and of the average.
+        rates: ``(2,)``, those of the optimiser and of the ema.
         """
-        losses, gradients = gradient(self.parameters, self.average, path)
+        losses, gradients = gradient(self.parameters, self.ema, path)
         for name, p in self.parameters.items():
             p.grad = gradients[name]
         self.learning_rate.copy_(rates[0])
         self.optimiser.step()
-        self._follow(rates[1])
+        self._update_ema(rates[1])
         return losses
 
-    def _follow(self, pace: Tensor) -> None:
-        """``average <- average + pace (parameters - average)``."""
-        averages = list(self.average.values())
-        parameters = [self.parameters[name] for name in self.average]
+    def _update_ema(self, pace: Tensor) -> None:
+        """``ema <- ema + pace (parameters - ema)``."""
+        averages = list(self.ema.values())
+        parameters = [self.parameters[name] for name in self.ema]
         if averages and self.device.type == "cuda":  # all in a few launches
             ways = torch._foreach_sub(parameters, averages)
             torch._foreach_mul_(ways, pace)
             torch._foreach_add_(averages, ways)
             return
-        for average, p in zip(averages, parameters, strict=True):
-            average.lerp_(p, pace)
+        for ema, p in zip(averages, parameters, strict=True):
+            ema.lerp_(p, pace)
 
     def _check(self, losses: Tensor) -> None:
         bad = (~losses.isfinite()).nonzero()
@@ -307,8 +301,8 @@ class Trainer:
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:
     """The gradients of all seeds from a step that takes one at a time."""
 
-    def gradient(parameters: Stacked, average: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
-        given = (parameters, average, path)
+    def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
+        given = (parameters, ema, path)
         found = [step(*tree_map(lambda a, i=i: a[i : i + 1], given)) for i in range(seeds)]
         return tree_map(lambda *parts: torch.cat(parts), *found)
 
@@ -351,7 +345,7 @@ class CapturedBlock:
             self.index += 1
 
         # Capture needs warm-up steps; they must leave no trace in the training state.
-        weights = [*trainer.parameters.values(), *trainer.average.values()]
+        weights = [*trainer.parameters.values(), *trainer.ema.values()]
         before = [p.clone() for p in weights]
         # Capture on a stream of its own; a thread that has one already keeps to it, so that
         # no other thread draws or allocates on a stream that is being captured.

@@ -1,0 +1,35 @@
+from abc import abstractmethod
+
+import torch
+from torch import nn
+
+from discrete_meanflow.kernel.base import Kernel
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Logits, Probs, State, Times
+
+
+class EndpointKernel(Kernel):
+    """A kernel made of a law q of where each position is going: for sequences, of x1.
+
+    With a ``mask``, a position that holds another symbol has arrived: there q is delta_x, and
+    the position stays for good (carry-over).
+    """
+
+    def __init__(self, network: nn.Module, mask: int | None = None) -> None:
+        super().__init__(network)
+        self.mask = mask
+
+    def log_q(self, x: State, logits: Logits) -> Logits:
+        """``log q(. | x, r, t)``: shape ``(*batch, n)``."""
+        log_q = logits.log_softmax(-1)
+        if self.mask is None:
+            return log_q
+        arrived = delta(x, logits.shape[-1], logits.dtype).log()
+        return torch.where((x == self.mask)[..., None], log_q, arrived)
+
+    @abstractmethod
+    def push(self, x: State, q: Probs, r: Times, t: Times) -> Probs:
+        """The law of X_t given ``X_r = x`` and the law q of its destination."""
+
+    def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
+        return self.push(x, self.log_q(x, logits).exp(), r, t)
