@@ -1,4 +1,4 @@
-"""Laws of time pairs (r, t) with 0 <= r <= t <= 1: where the identity is asked to hold."""
+"""Laws of time pairs (r, t) with 0 <= r <= t <= 1, at which training evaluates an objective."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from discrete_meanflow.types import Times
 class TimePair(NamedTuple):
     r: Times
     t: Times
-    s: Times | None = None  # a time between them, for objectives that compose two steps
+    s: Times | None = None  # an intermediate time, for objectives that compose two steps
 
 
 class TimeSampler(ABC):
@@ -22,7 +22,7 @@ class TimeSampler(ABC):
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
-        """Pairs of the given shape, float64, on the generator's device."""
+        """Draw pairs of the given shape, float64, on the generator's device."""
 
 
 def _check_gap(epsilon: float) -> None:
@@ -54,10 +54,10 @@ class UniformGap(TimeSampler):
 
 @dataclass(frozen=True)
 class FromSource(TimeSampler):
-    """``r = 0``, ``t ~ U[epsilon, 1]``: the kernels ``K_{0,t}`` alone.
+    """``r = 0``, ``t ~ U[epsilon, 1]``: only the kernels ``K_{0,t}``.
 
-    The identity differentiates in t only, so it determines ``K_{0,t}`` without any other r:
-    enough for one-step generation, not for composing steps.
+    The identity differentiates in t only, so it determines ``K_{0,t}`` without any other r. That
+    is enough for one-step generation, not for composing steps.
     """
 
     epsilon: float = 0.01
@@ -74,7 +74,8 @@ class FromSource(TimeSampler):
 class LogitNormal(TimeSampler):
     """Two draws ``sigmoid(z), z ~ N(mean, 1)``, sorted into r < t at least epsilon apart.
 
-    The paper gives the law of one time; as in MeanFlow, the pair is two such draws in order.
+    The paper gives the law of one time. As in MeanFlow (Geng et al. 2025, arXiv:2505.13447), the
+    pair is two such draws in order.
     """
 
     mean: float = 0.0
@@ -92,45 +93,67 @@ class LogitNormal(TimeSampler):
 
 @dataclass(frozen=True)
 class MixedTimes(TimeSampler):
-    """A share of pairs from ``pairs``; the rest are near the diagonal, ``t = r + epsilon``.
+    """A fraction of pairs from ``pairs``; the rest are near the diagonal, ``t = r + epsilon``.
 
-    share = 0 is the training of an instantaneous generator; share = 1 is ``pairs`` itself.
+    fraction = 0 trains an instantaneous generator; fraction = 1 is ``pairs``.
     """
 
-    share: float
+    fraction: float
     pairs: TimeSampler
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
         _check_gap(self.epsilon)
-        if not 0 <= self.share <= 1:
-            raise InputError(f"share of pairs with r != t must lie in [0, 1], got {self.share:g}")
+        if not 0 <= self.fraction <= 1:
+            raise InputError(
+                f"fraction of pairs with r != t must lie in [0, 1], got {self.fraction:g}"
+            )
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
         far = self.pairs.sample(shape, g)
         r = _uniform(shape, g) * (1 - self.epsilon)
-        apart = _uniform(shape, g) < self.share
+        apart = _uniform(shape, g) < self.fraction
         return TimePair(torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon))
 
 
 class ClockUniform(TimeSampler):
-    """``r < s < t`` with ``tau(r), tau(s), tau(t)`` uniform: for soft states over V symbols.
+    """``r < s < t`` with ``tau(r), tau(s), tau(t)`` uniform on the decoding clock.
 
-    A share ``whole`` of the pairs is (0, 1), the step that generation takes at once.
+    For continuous states over V symbols.
+
+    Args:
+        vocabulary: V.
+        full_interval_fraction: fraction of the pairs that are (0, 1), the step of one-step
+            generation.
     """
 
-    def __init__(self, vocabulary: int, whole: float = 0.1) -> None:
-        if not 0 <= whole <= 1:
-            raise InputError(f"time sampler: the share of pairs (0, 1) must lie in [0, 1]: {whole}")
-        self.clock, self.whole = DecodingClock(vocabulary), whole
+    def __init__(self, vocabulary: int, full_interval_fraction: float = 0.1) -> None:
+        if not 0 <= full_interval_fraction <= 1:
+            raise InputError(
+                "time sampler: the fraction of pairs (0, 1) must lie in [0, 1], got "
+                f"{full_interval_fraction:g}"
+            )
+        self.clock = DecodingClock(vocabulary)
+        self.full_interval_fraction = full_interval_fraction
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
         low, high = torch.stack([_uniform(shape, g), _uniform(shape, g)]).sort(0).values
-        all_at_once = _uniform(shape, g) < self.whole
-        low, high = low.masked_fill(all_at_once, 0), high.masked_fill(all_at_once, 1)
+        full = _uniform(shape, g) < self.full_interval_fraction
+        low, high = low.masked_fill(full, 0), high.masked_fill(full, 1)
         middle = low + (high - low) * _uniform(shape, g)
         clock = self.clock.to(g.device)
         return TimePair(*(clock.inverse(tau) for tau in (low, high, middle)))
 
     def __repr__(self) -> str:
-        return f"TauUniform(vocabulary={self.clock.vocabulary}, whole={self.whole:g})"
+        return f"ClockUniform({self.clock.vocabulary}, {self.full_interval_fraction:g})"
+
+
+@dataclass(frozen=True)
+class OnDiagonal(TimeSampler):
+    """``t = r``, with r from another law: the diagonal of a kernel."""
+
+    times: TimeSampler
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        r = self.times.sample(shape, g).r
+        return TimePair(r, r)

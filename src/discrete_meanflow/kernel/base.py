@@ -1,86 +1,78 @@
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.ctmc.transition import as_times
-from discrete_meanflow.errors import InputError
-from discrete_meanflow.types import Logits, Matrix, Probs, State, Times
-
-if TYPE_CHECKING:
-    from discrete_meanflow.process import SequenceProcess
+from discrete_meanflow.state import StateSpace
+from discrete_meanflow.types import Logits, Matrix, Probs, State, Times, Tokens
 
 
 class Kernel(nn.Module, ABC):
     """``K_theta(., x, r, t)``: for each start state x at r, a law of the state at t.
 
-    ``forward`` is the one pass through the network; ``law`` says what its logits mean and
-    ``transport`` draws from that law. They are apart so that whatever acts on logits
-    (guidance, temperature) has its place between them.
+    ``forward`` is the one pass through the network, ``law`` turns its logits into a law, and
+    ``transport`` draws from that law. Guidance and logit processors act between them.
+
+    Args:
+        network: maps points ``(*batch, n)`` and times ``(*batch,)`` to logits ``(*batch, n)``.
+        space: the state space.
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, space: StateSpace) -> None:
         super().__init__()
-        self.network = network
-
-    @staticmethod
-    def from_denoiser(
-        denoiser: Callable[[State, Times], Tensor],
-        process: "SequenceProcess",
-        home: Tensor | None = None,
-    ) -> "Kernel":
-        """``(state, time) -> logits`` of x1, trained elsewhere, as a kernel on the process."""
-        from discrete_meanflow.kernel.denoiser import from_denoiser  # which knows all kernels
-
-        return from_denoiser(denoiser, process, home)
-
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """One forward pass: shape ``(*batch, n)``, in the precision of the times.
-
-        A network may compute in a lower one; what logits are turned into may not.
-        """
-        return self.network(x, r, t).to(t.dtype)
+        self.network, self.space = network, space
 
     @property
-    def home(self) -> Tensor:
-        """An empty tensor with the device and the dtype that the kernel computes in.
+    def states(self) -> int:
+        """n."""
+        return self.space.size
 
-        They are those of its parameters; an exact kernel, which has none, has buffers in float64.
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        """One forward pass: logits of shape ``(*batch, n)``, in the precision of the times.
+
+        The network may compute in lower precision; laws are always computed in this one.
         """
-        held = (tensor for tensor in (*self.parameters(), *self.buffers()))
-        first = next((t for t in held if t.is_floating_point()), torch.empty(0).double())
-        return first.new_empty(0)
+        return self.network(self.space.point(x, t.dtype), r, t).to(t.dtype)
 
     @abstractmethod
     def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
-        """``K_theta(., x, r, t)`` from logits already computed: shape ``(*batch, n)``."""
+        """``K_theta(., x, r, t)`` from logits: shape ``(*batch, n)``."""
 
     @abstractmethod
     def transport(self, x: State, logits: Logits, r: Times, t: Times, g: torch.Generator) -> State:
-        """Draw ``X_t ~ K_theta(., x, r, t)``: shape ``(*batch,)``."""
+        """Draw ``X_t ~ K_theta(., x, r, t)``: shape of x."""
 
-    def decode(self, x: State, g: torch.Generator | None = None) -> State:
-        """Symbols from a state at time 1, drawn with g; a hard state is one already."""
+    def decode(self, x: State, g: torch.Generator | None = None) -> Tokens:
+        """The symbols of a state at time 1. A discrete state holds them already."""
         return x
 
     def even_grid(self, k: int) -> list[float]:
-        """Where k steps from 0 to 1 begin, if none is to be harder than the others."""
+        """Start times of k steps from 0 to 1 that are equally difficult."""
         return [i / k for i in range(k)]
 
-    def check_start(self, x: State) -> None:
-        """Refuse what cannot be a state of this kernel."""
-        if x.is_floating_point() or (x.numel() and int(x.min()) < 0):
-            raise InputError("sampler: start states must be whole numbers from 0")
-
     def probs(self, x: State, r: Times, t: Times) -> Probs:
-        """``K_theta(., x, r, t)``: shape ``(*batch, n)``. Differentiable; checks nothing."""
+        """``K_theta(., x, r, t)``: shape ``(*batch, n)``. Differentiable, unchecked."""
         return self.law(x, self(x, r, t), r, t)
 
-    def matrix(self, states: int, r: Tensor | float, t: Tensor | float) -> Matrix:
-        """``K_theta[y, x]`` for all pairs of states: shape ``(*times, n, n)``, columns laws."""
+    def matrix(self, r: Tensor | float, t: Tensor | float) -> Matrix:
+        """``K_theta[y, x]`` for all pairs of states: shape ``(*times, n, n)``, columns are laws."""
         r, t = as_times(r, t)
-        x = torch.arange(states, device=self.home.device).expand(*r.shape, states)
-        spread = [s.to(self.home)[..., None].expand(x.shape) for s in (r, t)]
-        return self.probs(x, *spread).transpose(-1, -2)
+        x = torch.arange(self.states, device=self.device).expand(*r.shape, self.states)
+        times = [s.to(self.device, self.dtype)[..., None].expand(x.shape) for s in (r, t)]
+        return self.probs(x, *times).transpose(-1, -2)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters, or of the buffers of an exact kernel."""
+        return self._first_tensor.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the parameters, or of the buffers of an exact kernel."""
+        return self._first_tensor.dtype
+
+    @property
+    def _first_tensor(self) -> Tensor:
+        tensors = (*self.parameters(), *self.buffers())
+        return next((t for t in tensors if t.is_floating_point()), torch.empty(0).double())

@@ -1,4 +1,4 @@
-"""From a network, or from a denoiser trained elsewhere, to the kernel that suits a process."""
+"""Kernels for a process: from a network, or from a denoiser trained elsewhere."""
 
 from collections.abc import Callable
 
@@ -11,45 +11,54 @@ from discrete_meanflow.kernel.endpoint import EndpointKernel
 from discrete_meanflow.kernel.flow_map import FlowMapKernel
 from discrete_meanflow.process import MixturePath, OneHotFlow, SequenceProcess
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.types import Logits, State, Times
+from discrete_meanflow.state import StateSpace
+from discrete_meanflow.types import Logits, Point, State, Times
 
-PAPERS = Linear(1e-6)
+PAPER_SCHEDULE = Linear(1e-6)
 
 
-def kernel_on(process: SequenceProcess, network: nn.Module) -> EndpointKernel:
-    """Soft states, ``(1 - alpha) delta + alpha q``, or the bridge: whichever the process has."""
+def kernel_for(process: SequenceProcess, network: nn.Module) -> EndpointKernel:
+    """The kernel of a process: a flow map, ``(1 - alpha) delta + alpha q``, or the bridge."""
     if isinstance(process, OneHotFlow):
         return FlowMapKernel(network, process.states)
     if isinstance(process, MixturePath):
-        return BoundaryKernel(network, PAPERS, mask=getattr(process, "token", None))
+        return BoundaryKernel(network, process.states, PAPER_SCHEDULE, mask=process.token)
     return BridgeKernel(network, process)
 
 
 def from_denoiser(
     denoiser: Callable[[State, Times], Tensor],
     process: SequenceProcess,
-    home: Tensor | None = None,
+    like: Tensor | None = None,
 ) -> EndpointKernel:
-    """A denoiser ``(state, time) -> logits`` of x1 as a kernel: exact on the diagonal t = r.
+    """Wrap a denoiser ``(state, time) -> logits of x1`` as a kernel that is exact at t = r.
 
-    Over many short steps it samples as the denoiser did; it is the teacher that a one-step
-    kernel is distilled from. A module computes where its parameters are; of a plain function a
-    tensor ``home`` tells device and precision, by default the CPU and float32.
+    In many short steps it samples as the denoiser does; it can be the teacher that a one-step
+    kernel is distilled from.
+
+    Args:
+        denoiser: a module or a function.
+        process: the process the denoiser was trained on.
+        like: a tensor with the device and precision of a plain function; a module computes where
+            its parameters are. The default is float32 on the CPU.
     """
-    return kernel_on(process, Denoiser(denoiser, home))
+    return kernel_for(process, Denoiser(denoiser, process.space, like))
 
 
 class Denoiser(nn.Module):
     """``(x, r, t) -> denoiser(x, r)``."""
 
     def __init__(
-        self, denoiser: Callable[[State, Times], Tensor], home: Tensor | None = None
+        self,
+        denoiser: Callable[[State, Times], Tensor],
+        space: StateSpace,
+        like: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.denoiser = denoiser  # a module among the parts, if it is one
+        self.denoiser, self.space = denoiser, space
         if not isinstance(denoiser, nn.Module):
-            empty = torch.empty(0) if home is None else home.new_empty(0)
-            self.register_buffer("at_home", empty, persistent=False)
+            empty = torch.empty(0) if like is None else like.new_empty(0)
+            self.register_buffer("like", empty, persistent=False)
 
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
-        return self.denoiser(x, r)
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        return self.denoiser(self.space.state(x), r)

@@ -1,4 +1,4 @@
-"""Maps (state, r, t) -> logits. A network knows no probability; a kernel gives it a meaning."""
+"""Networks: maps from a point and two times (r, t) to logits."""
 
 from discrete_meanflow.network.diagonal import DiagonalNetwork
 from discrete_meanflow.network.dit import DiT

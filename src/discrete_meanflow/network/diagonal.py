@@ -1,10 +1,10 @@
 from torch import nn
 
-from discrete_meanflow.types import Logits, State, Times
+from discrete_meanflow.types import Logits, Point, Times
 
 
 class DiagonalNetwork(nn.Module):
-    """A two-time network that is shown r in place of t: ``(x, r, t) -> network(x, r, r)``.
+    """A two-time network that sees r instead of t: ``(x, r, t) -> network(x, r, r)``.
 
     The denoiser of posterior regression, with exactly the parameters of the kernel's network.
     """
@@ -13,5 +13,5 @@ class DiagonalNetwork(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
         return self.network(x, r, r)

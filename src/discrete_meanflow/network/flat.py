@@ -3,17 +3,17 @@ from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.dit import TimeFeatures
-from discrete_meanflow.simplex import as_point
-from discrete_meanflow.types import Logits, Point, State, Times
+from discrete_meanflow.network.points import check_points
+from discrete_meanflow.types import Logits, Point, Times
 
 TIME_WIDTH = 64
 
 
 class FlatMLP(nn.Module):
-    """A residual MLP over the whole sequence at once: cheap where sequences are short.
+    """A residual MLP over the flattened sequence: cheap for short sequences.
 
-    The state of all positions, with their times, is one vector; each block is shifted and
-    scaled by the times of the positions that are not yet at time 1.
+    The input is one vector of all positions with their times. Each block is scaled and shifted by
+    the times of the generated positions.
     """
 
     def __init__(self, states: int, length: int, width: int = 512, blocks: int = 3) -> None:
@@ -32,15 +32,14 @@ class FlatMLP(nn.Module):
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 
-    def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
-        """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
-        ``(*batch, D, n)``."""
-        points = as_point(x, self.states, t.dtype)
-        each = [s.expand(points.shape[:-1])[..., None] for s in (r, t)]
-        h = self.first(torch.cat([points, *each], -1).flatten(-2))
-        times = self.time(r.amin(-1), t.amin(-1))
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        """Points ``(*batch, D, n)`` and times ``(*batch, D or 1)`` to logits ``(*batch, D, n)``."""
+        check_points("FlatMLP", x, self.states, self.length)
+        times = [s.expand(x.shape[:-1])[..., None] for s in (r, t)]
+        h = self.first(torch.cat([x, *times], -1).flatten(-2))
+        features = self.time(r.amin(-1), t.amin(-1))
         for block in self.blocks:
-            h = block(h, times)
+            h = block(h, features)
         return self.last(self.norm(h)).unflatten(-1, (self.length, self.states))
 
 

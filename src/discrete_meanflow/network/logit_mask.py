@@ -1,13 +1,13 @@
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.types import Logits, State, Times
+from discrete_meanflow.types import Logits, Point, Times
 
-NEVER = -1e4  # a logit whose probability is 0 in float32, and 0 times which is 0
+NEVER = -1e4  # finite, so that 0 * NEVER = 0; its probability is 0 in float32
 
 
 class LogitMask(nn.Module):
-    """A network whose positions have alphabets of their own, such as the columns of a table."""
+    """Masks the logits of symbols that a position cannot have, such as other columns' levels."""
 
     allowed: Tensor
 
@@ -17,5 +17,5 @@ class LogitMask(nn.Module):
         self.network = network
         self.register_buffer("allowed", allowed, persistent=False)
 
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
         return torch.where(self.allowed, self.network(x, r, t), NEVER)

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.network.points import check_points
 from discrete_meanflow.network.time_embedding import SinusoidalEmbedding
-from discrete_meanflow.simplex import delta
-from discrete_meanflow.types import Logits, State, Times
+from discrete_meanflow.types import Logits, Point, Times
 
 
 class MLP(nn.Module):
@@ -17,12 +17,7 @@ class MLP(nn.Module):
     """
 
     def __init__(
-        self,
-        states: int,
-        width: int = 128,
-        layers: int = 4,
-        time_width: int = 32,
-        time_scale: float = 1.0,
+        self, states: int, width: int = 128, layers: int = 4, time_width: int = 32
     ) -> None:
         super().__init__()
         if states < 2:
@@ -30,15 +25,15 @@ class MLP(nn.Module):
         if layers < 1 or width < 1:
             raise InputError(f"MLP: needs at least one layer and unit, got {layers} x {width}")
         self.states = states
-        self.embed = SinusoidalEmbedding(time_width, time_scale)
+        self.embed = SinusoidalEmbedding(time_width)
         sizes = [states + 2 * time_width] + [width] * (layers - 1)
         stack: list[nn.Module] = []
         for size_in, size_out in itertools.pairwise(sizes):
             stack += [nn.Linear(size_in, size_out), nn.GELU()]
         self.layers = nn.Sequential(*stack, nn.Linear(sizes[-1], states))
 
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """``(*batch,)`` states, times that broadcast against them -> ``(*batch, n)``."""
-        times = [self.embed(s.expand(x.shape)) for s in (r, t)]
-        features = [delta(x, self.states, t.dtype), *times]
-        return self.layers(torch.cat(features, -1))
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        """Points ``(*batch, n)`` and times that broadcast against ``(*batch,)`` to ``(*batch, n)``."""
+        check_points("MLP", x, self.states)
+        times = [self.embed(s.expand(x.shape[:-1])) for s in (r, t)]
+        return self.layers(torch.cat([x, *times], -1))

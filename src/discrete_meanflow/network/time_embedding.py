@@ -8,8 +8,8 @@ from discrete_meanflow.types import Times
 class SinusoidalEmbedding(nn.Module):
     """``t -> (sin(s w_i t), cos(s w_i t))``, ``w_i = 10000^(-i/h)``, ``h = width/2``.
 
-    The paper has scale s = 1, where only the first few frequencies move on [0, 1]; a larger
-    scale gives the network sharper features of time.
+    The paper has scale s = 1, at which only the first few frequencies vary on [0, 1]. A larger
+    scale gives sharper features of time.
     """
 
     frequencies: Tensor

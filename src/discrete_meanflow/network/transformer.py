@@ -10,22 +10,22 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.network.points import check_points
 from discrete_meanflow.network.time_embedding import SinusoidalEmbedding
-from discrete_meanflow.simplex import as_point
-from discrete_meanflow.types import Logits, State, Times
+from discrete_meanflow.types import Logits, Point, Times
 
-# Up to so many positions and so wide heads the first of these is quicker than torch's choice. Only
-# the two are allowed, not put first: torch sets an order of its own when it first chooses.
+# For at most SHORT positions and heads of width NARROW the efficient kernel is faster than torch's
+# choice. Others are disabled rather than ranked lower: torch resets the order at its first choice.
 SHORT, NARROW = 64, 64
-TILE = 64  # positions that a fused kernel works on at once, however few there are
+TILE = 64  # positions per tile of a fused kernel
 FOR_SHORT = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Transformer(nn.Module):
     """The paper's network for sequences: every position sees every other and both times.
 
-    Symbol, position and the projected embeddings of (r, t) are added; pre-norm layers of
-    self-attention and a GELU feed-forward follow; the output has n logits for each position.
+    Symbol, position and the projected embeddings of (r, t) are added. Pre-norm layers of
+    self-attention and a GELU feed-forward follow. The output has n logits for each position.
     With the defaults and the paper's alphabets it has 334,213 to 340,369 parameters (336,265 at
     V = 8, D = 16).
     """
@@ -56,12 +56,12 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, states)
 
-    def forward(self, x: State, r: Times, t: Times) -> Logits:
-        """States ``(*batch, D)`` or points ``(*batch, D, n)``, times ``(*batch, D or 1)`` -> logits
-        ``(*batch, D, n)``."""
-        symbols = self.symbol(as_point(x, self.states, t.dtype))  # (*batch, D, width)
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        """Points ``(*batch, D, n)`` and times ``(*batch, D or 1)`` to logits ``(*batch, D, n)``."""
+        check_points("Transformer", x, self.states, self.length)
         times = self.time(torch.cat([self.embed(r), self.embed(t)], -1))
-        return self.head(self.norm(self.layers(symbols + self.position + times)))
+        h = self.symbol(x) + self.position + times  # (*batch, D, width)
+        return self.head(self.norm(self.layers(h)))
 
 
 def check_sizes(states: int, length: int) -> None:
@@ -91,13 +91,13 @@ class Layer(nn.Module):
 class Attention(nn.Module):
     """Self-attention over the second last axis.
 
-    On a GPU in half precision a fused kernel does it in one go. Fused kernels have no forward-mode
-    derivative, and the identity needs d/dt: where one is taken of it, attention is written out.
+    On a GPU in half precision it uses a fused kernel. Fused kernels have no forward-mode
+    derivative, which the identity needs for d/dt, so under a jvp attention is written out.
     """
 
-    def __init__(self, width: int, heads: int, rotation: nn.Module | None = None) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.rotation = heads, rotation
+        self.heads = heads
         self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
@@ -106,8 +106,6 @@ class Attention(nn.Module):
             part.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
             for part in self.query_key_value(x).chunk(3, -1)
         )
-        if self.rotation is not None:
-            query, key = self.rotation(query), self.rotation(key)
         fused = half_on_gpu(value) and unpack_dual(value).tangent is None
         mixed = (attend_in_tiles if fused else attend)(query, key, value)
         return self.out(mixed.transpose(-2, -3).flatten(-2))
@@ -118,21 +116,19 @@ def half_on_gpu(x: Tensor) -> bool:
 
 
 def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[None]:
-    """Within it, the fused kernel that is quickest for a network and so many positions
-    (bench/attention.py).
+    """Context with the fastest fused kernel for a network and length (bench/attention.py).
 
-    The choice is torch's global one and takes time to make: it is for code that is traced, once.
+    It sets torch's global choice, which takes time: use it around tracing, not in every step.
     """
     parts = [part for part in network.modules() if isinstance(part, Attention)]
     wide = max((part.out.in_features // part.heads for part in parts), default=NARROW + 1)
-    if length > SHORT or wide > NARROW or wide % 8:  # it has none of other widths
+    if length > SHORT or wide > NARROW or wide % 8:  # it supports no other widths
         return contextlib.nullcontext()
     return sdpa_kernel(FOR_SHORT)
 
 
 def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``attend`` by a fused kernel, as many short sequences to a tile as fit: a mask keeps them
-    apart."""
+    """``attend`` by a fused kernel, with several short sequences in a tile, kept apart by a mask."""
     together, length = _fitting(query), query.shape[-2]
     if together == 1:
         return scaled_dot_product_attention(query, key, value)
@@ -143,8 +139,8 @@ def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def _fitting(query: Tensor) -> int:
-    """How many sequences share a tile: a power of two that divides their number."""
-    if is_batchedtensor(query):  # over stacked seeds torch's fused kernels misread a mask
+    """Sequences per tile: a power of two that divides their number."""
+    if is_batchedtensor(query):  # under vmap torch's fused kernels misread a mask
         return 1
     sequences, length, together = math.prod(query.shape[:-3]), query.shape[-2], 1
     while 2 * together * length <= TILE and sequences % (2 * together) == 0:
@@ -153,7 +149,7 @@ def _fitting(query: Tensor) -> int:
 
 
 def _side_by_side(part: Tensor, together: int) -> Tensor:
-    """``(*batch, heads, D, w) -> (n, heads, together D, w)``, mostly without moving anything."""
+    """``(*batch, heads, D, w) -> (n, heads, together D, w)``, mostly without a copy."""
     tiles = part.reshape(-1, together, *part.shape[-3:])
     return tiles.transpose(1, 2).flatten(2, 3)
 

@@ -1,8 +1,12 @@
-"""What a kernel is asked to satisfy: each objective maps (kernel, path) to a scalar."""
+"""Training objectives: each maps (kernel, path) to a scalar loss."""
 
-from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.base import Needs, Objective
 from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty
-from discrete_meanflow.objective.cross_entropy import KernelCE, PosteriorRegression
+from discrete_meanflow.objective.cross_entropy import (
+    KernelCE,
+    PairCrossEntropy,
+    PosteriorRegression,
+)
 from discrete_meanflow.objective.estimator import (
     Estimator,
     ExactExpectation,
@@ -12,7 +16,6 @@ from discrete_meanflow.objective.estimator import (
 )
 from discrete_meanflow.objective.hybrid import hybrid
 from discrete_meanflow.objective.kernel_residual import KernelResidual, remaining_time
-from discrete_meanflow.objective.pair_cross_entropy import OnCouples
 from discrete_meanflow.objective.phases import Phases
 from discrete_meanflow.objective.residual_kl import ResidualKL
 from discrete_meanflow.objective.self_distillation import (
@@ -33,8 +36,9 @@ __all__ = [
     "KernelResidual",
     "LagrangianLoss",
     "ModelExpectation",
+    "Needs",
     "Objective",
-    "OnCouples",
+    "PairCrossEntropy",
     "Phases",
     "PosteriorRegression",
     "RaoBlackwell",

@@ -8,7 +8,7 @@ from discrete_meanflow.simplex import delta
 
 
 class BoundaryPenalty(Objective):
-    """``E_r sum_x | K_theta(., x, r, r) - delta_x |^2``, for kernels that do not hold it."""
+    """``E_r sum_x | K_theta(., x, r, r) - delta_x |^2``, for kernels without the boundary."""
 
     def __init__(self, states: int) -> None:
         super().__init__()

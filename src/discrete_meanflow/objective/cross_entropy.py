@@ -2,7 +2,7 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import EndpointKernel, Kernel
-from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.base import Needs, Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Times
 
@@ -13,28 +13,36 @@ class KernelCE(Objective):
     A position that has arrived (carry-over) is certain and adds nothing.
     """
 
-    draws = 0  # x_t is not looked at
+    needs = Needs(draws=0)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        return cross_entropy(kernel, path, path.t)
+        return nll(kernel, path, path.t).mean()
 
 
 class PosteriorRegression(Objective):
-    """``E[ -log q_theta(x1 | x_r, r, r) ]``: cross-entropy at a single time, the paper's PR.
+    """``E[ -log q_theta(x1 | x_r, r, r) ]``: cross-entropy at one time, the paper's PR.
 
-    It trains the diagonal t = r alone; give it a ``SingleTime`` network, which knows no other.
+    It trains the diagonal t = r only; combine it with a ``DiagonalNetwork``.
     """
 
-    draws = 0
-    soft = True
+    needs = Needs(draws=0, continuous=True)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        return cross_entropy(kernel, path, path.r)
+        return nll(kernel, path, path.r).mean()
 
 
-def cross_entropy(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
-    """``-log q_theta(x1 | x_r, r, t)``, averaged."""
-    return nll(kernel, path, t).mean()
+class PairCrossEntropy(Objective):
+    """``E[ -log q_theta(x | X_r, r, t) ]`` on teacher pairs and on data at t = r.
+
+    On independent (z, x1) cross-entropy at (0, 1) would find the marginals of the data. The x of a
+    teacher pair is drawn from the flow map's own law, at t = 1 a function of X_r: its minimiser is
+    the flow map.
+    """
+
+    needs = Needs(draws=0, continuous=True, teacher_pairs=True)
+
+    def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
+        return nll(kernel, path, path.t).mean()
 
 
 def nll(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
@@ -43,7 +51,7 @@ def nll(kernel: Kernel, path: PathSample, t: Times) -> Tensor:
         raise InputError(
             f"cross-entropy needs a kernel with a law q; {type(kernel).__name__} has none"
         )
-    if path.x1.shape[-1] == 0:
-        raise InputError("cross-entropy needs clean data x1, and a chain process has none")
+    if not path.has_endpoint:
+        raise InputError("cross-entropy needs clean data x1, which a chain process does not have")
     log_q = kernel.log_q(path.x, kernel(path.x, path.r, t))
     return -log_q.gather(-1, path.x1[..., None])[..., 0]

@@ -6,7 +6,7 @@ from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.objective.base import DIAGONAL
+from discrete_meanflow.objective.base import DIAGONAL, Needs
 from discrete_meanflow.objective.time_derivative import forward_mode
 from discrete_meanflow.process import ChainProcess, PathSample, Process, SequenceProcess
 from discrete_meanflow.simplex import delta
@@ -16,8 +16,7 @@ from discrete_meanflow.types import Probs
 class Estimator(nn.Module, ABC):
     """A target g for ``d/dt K_theta(., x_r, r, t)``; no gradient flows through it."""
 
-    draws: int = 1
-    diagonal: float = 0.0  # share of time pairs that should be t = r
+    needs = Needs()
 
     @abstractmethod
     def forward(self, kernel: Kernel, path: PathSample) -> Probs:
@@ -27,38 +26,37 @@ class Estimator(nn.Module, ABC):
 class SampledRate(Estimator):
     """``g = 1/m sum_i u_t(., x_t^i)`` with ``x_t^i ~ K_{r,t}(., x_r)``; unbiased.
 
-    m = 1 is the paper's single sample; what x_t adds to the variance falls as 1/m.
+    m = 1 is the paper's single sample. The variance due to x_t falls as 1/m.
     """
 
     def __init__(self, process: Process, draws: int = 1) -> None:
         super().__init__()
         if draws < 1:
             raise InputError(f"sampled estimator: needs at least one draw, got {draws}")
-        self.process, self.draws = process, draws
+        self.process, self.needs = process, Needs(draws)
 
     def forward(self, kernel: Kernel, path: PathSample) -> Probs:
         return self.process.rates_at(path).mean(-2)
 
     def extra_repr(self) -> str:
-        return f"draws={self.draws}"
+        return f"draws={self.needs.draws}"
 
 
 class RaoBlackwell(Estimator):
-    """``g = E[u_t(., x_t | x1) | x_r, x1] = d/dt K_{r,t}(. | x_r, x1)``: x_t averaged out.
+    """``g = E[u_t(., x_t | x1) | x_r, x1] = d/dt K_{r,t}(. | x_r, x1)``: x_t integrated out.
 
-    The forward equation of the bridge turns the average into its slope. For masking, absorbing
-    and uniform noise that is ``(delta_{x1} - delta_{x_r}) / (1 - r)``, bounded in t.
+    By the forward equation the average is the time derivative of the bridge. For masking,
+    absorbing and uniform noise it is ``(delta_{x1} - delta_{x_r}) / (1 - r)``, bounded in t.
     """
 
-    draws = 0
-    diagonal = DIAGONAL
+    needs = Needs(draws=0, diagonal=DIAGONAL)
 
     def __init__(self, process: Process) -> None:
         super().__init__()
         if not isinstance(process, SequenceProcess):
             raise InputError(
-                f"Rao-Blackwell needs clean data x1, and {type(process).__name__} has none; use "
-                "ExactExpectation(process) on a finite chain, or Sampled(process, draws)"
+                f"Rao-Blackwell needs clean data x1; {type(process).__name__} has none. Use "
+                "ExactExpectation(process) on a finite chain, or SampledRate(process, draws)"
             )
         self.process = process
 
@@ -68,7 +66,7 @@ class RaoBlackwell(Estimator):
 
 
 class ExactExpectation(Estimator):
-    """``g = u_t K_{r,t}(., x_r)``: the expectation itself, with no variance left."""
+    """``g = u_t K_{r,t}(., x_r)``: the exact expectation, with zero variance."""
 
     def __init__(self, process: ChainProcess) -> None:
         super().__init__()
@@ -79,10 +77,10 @@ class ExactExpectation(Estimator):
 
 
 class ModelExpectation(Estimator):
-    """``g = u_t K_theta(., x_r)`` with the gradient stopped: no draw of x_t, no exact kernel.
+    """``g = u_t K_theta(., x_r)`` with a stopped gradient: no draw of x_t, no exact kernel.
 
-    The forward equation with the model on both sides. Its only fixed point is the exact
-    kernel, since ``K_theta(., x, r, r) = delta_x`` holds by construction.
+    The forward equation with the model on both sides. Its only fixed point is the exact kernel,
+    because ``K_theta(., x, r, r) = delta_x`` holds by construction.
     """
 
     def __init__(self, process: ChainProcess) -> None:
@@ -96,7 +94,7 @@ class ModelExpectation(Estimator):
 def _with_matrix(process: Process, what: str) -> ChainProcess:
     if not isinstance(process, ChainProcess):
         raise InputError(
-            f"{what} needs a generator matrix, and {type(process).__name__} has none; "
-            "use Sampled(process, draws)"
+            f"{what} needs a generator matrix; {type(process).__name__} has none: "
+            "use SampledRate(process, draws)"
         )
     return process

@@ -13,8 +13,8 @@ from discrete_meanflow.types import Times
 class KernelResidual(Objective):
     """``E w(r, t)^2 sum_y ( d/dt K_theta(y, x_r, r, t) - g(y) )^2``, g from an estimator.
 
-    Together with the boundary condition, a zero residual at all r <= t is the forward equation,
-    whose only solution is the reference kernel; a positive weight w leaves that as it is.
+    With the boundary condition, a zero residual at all r <= t is the forward equation, whose only
+    solution is the reference kernel. A positive weight w does not change that.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class KernelResidual(Objective):
     ) -> None:
         super().__init__()
         self.estimator, self.derivative, self.weight = estimator, derivative, weight
-        self.draws, self.diagonal = estimator.draws, estimator.diagonal
+        self.needs = estimator.needs
 
     def extra_repr(self) -> str:
         weight = f", weight={_name(self.weight)}" if self.weight else ""
@@ -41,9 +41,9 @@ class KernelResidual(Objective):
 
 
 def remaining_time(r: Times, t: Times) -> Times:
-    """``w = 1 - r``: with the linear schedule, ``w`` times the residual is bounded everywhere.
+    """``w = 1 - r``: with the linear schedule the weighted residual is bounded.
 
-    It is ``q + (t - r) dq/dt - delta_{x1}``.
+    It equals ``q + (t - r) dq/dt - delta_{x1}``.
     """
     return 1 - r
 

@@ -1,4 +1,4 @@
-"""Two ways to differentiate a map of t: forward mode, and the finite difference that checks it."""
+"""Time derivatives: forward mode, and the finite difference that tests compare it with."""
 
 from collections.abc import Callable
 
@@ -10,14 +10,14 @@ TimeDerivative = Callable[[Callable[[Times], Probs], Times], Probs]
 
 
 def forward_mode(f: Callable[[Times], Probs], t: Times) -> Probs:
-    """``d/dt f(t)`` exactly, one forward pass with tangents."""
+    """``d/dt f(t)``, exact, in one forward pass with tangents."""
     return value_and_slope(f, t)[1]
 
 
 def value_and_slope(f: Callable[[Times], Probs], t: Times) -> tuple[Probs, Probs]:
-    """``f(t)`` and ``d/dt f(t)``, in the precision of t where the rest is in a lower one.
+    """``f(t)`` and ``d/dt f(t)``, in the precision of t even under autocast.
 
-    A slope is a small difference between large numbers: bfloat16 has no digits for it.
+    A derivative is a small difference of large numbers, beyond the precision of bfloat16.
     """
     with torch.autocast(t.device.type, enabled=False):
         both = torch.func.jvp(f, (t,), (torch.ones_like(t),))

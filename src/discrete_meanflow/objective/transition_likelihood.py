@@ -7,7 +7,7 @@ from discrete_meanflow.process import PathSample
 
 
 class TransitionLikelihood(Objective):
-    """``-log K_theta(x_t | x_r)``: the baseline that needs neither generator nor derivative."""
+    """``-log K_theta(x_t | x_r)``: a baseline without generator or derivative."""
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         K = kernel.probs(path.x, path.r, path.t)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.objective.base import Objective
+from discrete_meanflow.objective.base import Needs, Objective
 from discrete_meanflow.process import PathSample
 
 
@@ -18,12 +18,10 @@ class Weighted(Objective):
         super().__init__()
         if not terms or any(w < 0 or not math.isfinite(w) for w, _ in terms):
             raise InputError("weighted objective: needs terms with finite weights >= 0")
-        # A buffer, not numbers: compiled steps are shared by objectives of other weights.
+        # A buffer, not numbers: objectives that differ in weights share compiled code.
         self.register_buffer("weights", torch.tensor([w for w, _ in terms]), persistent=False)
         self.terms = nn.ModuleList(objective for _, objective in terms)
-        self.draws = max(objective.draws for _, objective in terms)
-        self.diagonal = max(objective.diagonal for _, objective in terms)
-        self.soft = all(objective.soft for _, objective in terms)
+        self.needs = Needs.union(objective.needs for _, objective in terms)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         losses = [objective(kernel, path, teacher) for objective in self.terms]

@@ -1,4 +1,4 @@
-"""Reference processes: what a kernel is trained on."""
+"""Reference processes: source, corruption, bridge and rates. They hold no data."""
 
 from discrete_meanflow.process.base import PathSample, Process
 from discrete_meanflow.process.chain import ChainProcess
@@ -8,8 +8,6 @@ from discrete_meanflow.process.conditioning import (
     RandomPositions,
     UnionPositions,
 )
-from discrete_meanflow.process.coupled import Coupled
-from discrete_meanflow.process.exact_posterior import ExactPosterior
 from discrete_meanflow.process.mixture_path import Absorbing, Masking, MixturePath, Uniform
 from discrete_meanflow.process.one_hot_flow import OneHotFlow
 from discrete_meanflow.process.sequence import SequenceProcess
@@ -19,8 +17,6 @@ from discrete_meanflow.process.structured import Structured
 __all__ = [
     "Absorbing",
     "ChainProcess",
-    "Coupled",
-    "ExactPosterior",
     "FixedPositions",
     "Masking",
     "MixturePath",

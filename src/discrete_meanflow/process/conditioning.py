@@ -1,4 +1,4 @@
-"""Which positions are known beforehand while training: what a kernel learns to condition on."""
+"""Which positions are observed during training: what a kernel learns to condition on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,65 +10,71 @@ from discrete_meanflow.errors import InputError
 
 
 class ObservedPositions(ABC):
-    """In a share of the sequences some positions are known; ``choose`` says which."""
+    """A law of conditioning masks. A fraction of the sequences has observed positions.
 
-    def __init__(self, share: float) -> None:
-        if not 0 <= share <= 1:
-            raise InputError(f"clamps: the share of sequences must lie in [0, 1], got {share:g}")
-        self.share = share
+    Args:
+        fraction: fraction of the sequences in which any position is observed.
+    """
+
+    def __init__(self, fraction: float) -> None:
+        if not 0 <= fraction <= 1:
+            raise InputError(
+                f"conditioning: the fraction of sequences must lie in [0, 1], got {fraction:g}"
+            )
+        self.fraction = fraction
 
     def sample(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        """Whether each position is known: bool of shape ``(*shape, length)``."""
-        some = torch.rand(*shape, 1, device=g.device, generator=g) < self.share
-        return some & self.choose(shape, length, g)
+        """Draw masks: bool of shape ``(*shape, length)``, True where observed."""
+        conditioned = torch.rand(*shape, 1, device=g.device, generator=g) < self.fraction
+        return conditioned & self.choose(shape, length, g)
 
     @abstractmethod
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        """The positions that are known where any are: bool of shape ``(*shape, length)``."""
+        """Masks of the conditioned sequences: bool of shape ``(*shape, length)``."""
 
 
 class RandomPositions(ObservedPositions):
-    """Each position with a chance that is itself uniform, so that every number is met."""
+    """Each position with a probability that is itself uniform, so every number occurs."""
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        chance = torch.rand(*shape, 1, device=g.device, generator=g)
-        return torch.rand(*shape, length, device=g.device, generator=g) < chance
+        probability = torch.rand(*shape, 1, device=g.device, generator=g)
+        return torch.rand(*shape, length, device=g.device, generator=g) < probability
 
     def __repr__(self) -> str:
-        return f"{self.share:g}"
+        return f"RandomPositions({self.fraction:g})"
 
 
 class UnionPositions(ObservedPositions):
-    """What one says is known, and what the other does."""
+    """The union of two independent masks."""
 
-    def __init__(self, one: ObservedPositions, other: ObservedPositions) -> None:
-        super().__init__(1.0)  # each of the two has a share of its own
-        self.one, self.other = one, other
+    def __init__(self, first: ObservedPositions, second: ObservedPositions) -> None:
+        super().__init__(1.0)  # each of the two applies its own fraction
+        self.first, self.second = first, second
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        return self.one.sample(shape, length, g) | self.other.sample(shape, length, g)
+        return self.first.sample(shape, length, g) | self.second.sample(shape, length, g)
 
     def __repr__(self) -> str:
-        return f"Either({self.one!r}, {self.other!r})"
+        return f"UnionPositions({self.first!r}, {self.second!r})"
 
 
 class FixedPositions(ObservedPositions):
     """Always the same positions, such as those of a class label (``data.labelled``)."""
 
-    def __init__(self, positions: Sequence[int], share: float = 0.9) -> None:
-        super().__init__(share)
+    def __init__(self, positions: Sequence[int], fraction: float = 0.9) -> None:
+        super().__init__(fraction)
         self.positions = sorted(set(positions))
         if not self.positions or self.positions[0] < 0:
-            raise InputError(f"clamps: positions are counted from 0, got {list(positions)}")
+            raise InputError(f"conditioning: positions count from 0, got {list(positions)}")
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
         if self.positions[-1] >= length:
             raise InputError(
-                f"clamps: position {self.positions[-1]} lies outside 0 .. {length - 1}"
+                f"conditioning: position {self.positions[-1]} lies outside 0 .. {length - 1}"
             )
-        held = torch.zeros(length, dtype=torch.bool, device=g.device)
-        held[self.positions] = True
-        return held.expand(*shape, length)
+        observed = torch.zeros(length, dtype=torch.bool, device=g.device)
+        observed[self.positions] = True
+        return observed.expand(*shape, length)
 
     def __repr__(self) -> str:
-        return f"Given({self.positions}, {self.share:g})"
+        return f"FixedPositions({self.positions}, {self.fraction:g})"

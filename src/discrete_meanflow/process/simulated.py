@@ -7,28 +7,30 @@ from discrete_meanflow.ctmc.simulate import JumpRates, simulate
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process.base import PathSample, Process, check_initial
 from discrete_meanflow.simplex import categorical
+from discrete_meanflow.state import Discrete
 from discrete_meanflow.times import TimePair
-from discrete_meanflow.types import Probs, State, Times
+from discrete_meanflow.types import Probs, Times, Tokens
 
 
 class SimulatedProcess(Process):
-    """A chain known by its jump rates alone: paths are simulated, nothing is tabulated.
+    """A chain given by its jump rates: paths are simulated, no matrix is stored.
 
-    The kernel sees the window of states 0 .. states-1. A path that ends outside it is an
-    error: the window must be chosen large enough to hold the process.
+    The kernel sees the window of states ``0 .. states - 1``. A path that ends outside it raises
+    an error: choose a window that contains the process.
     """
 
     initial: Tensor
 
     def __init__(self, rates: JumpRates, states: int, initial: Tensor | None = None) -> None:
         super().__init__()
-        self.rates, self.states = rates, states
+        self.rates, self.space = rates, Discrete(states)
         self.register_buffer("initial", check_initial(initial, states), persistent=False)
 
-    def source(self, shape: tuple[int, ...], g: torch.Generator) -> State:
+    def source(self, shape: tuple[int, ...], g: torch.Generator) -> Tokens:
         return categorical(self.initial, g, math.prod(shape)).view(shape)
 
     def path(self, times: TimePair, g: torch.Generator, draws: int = 1) -> PathSample:
+        """Simulate ``x_r`` from the source and ``draws`` samples of ``x_t`` from x_r."""
         r, t = (s.reshape(-1) for s in (times.r, times.t))
         x = self.simulate(self.source(tuple(r.shape), g), torch.zeros_like(r), r, g)
         x_m, r_m, t_m = (s[:, None].expand(-1, draws).reshape(-1) for s in (x, r, t))
@@ -44,20 +46,20 @@ class SimulatedProcess(Process):
             times.t.float(),
         )
 
-    def simulate(self, x: State, r: Times, t: Times, g: torch.Generator) -> State:
+    def simulate(self, x: Tokens, r: Times, t: Times, g: torch.Generator) -> Tokens:
         """``X_t`` given ``X_r = x``, all ``(batch,)``."""
         y = simulate(self.rates, x, r, t, g)
         if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < self.states:
             raise InputError(
                 f"simulated process: paths end in states {int(y.min())} to {int(y.max())}, but the "
-                f"kernel has {self.states} states; choose more"
+                f"kernel has {self.states} states; increase them"
             )
         return y
 
     def rates_at(self, path: PathSample) -> Probs:
         return self.rate(path.y, path.t[..., None].expand(path.y.shape))
 
-    def rate(self, y: State, t: Times) -> Probs:
+    def rate(self, y: Tokens, t: Times) -> Probs:
         """``u_t(., y)`` within the window: shape ``(*batch, n)``, dtype of t."""
         targets, rate = self.rates.jumps(y, t)
         rate = torch.where(targets < self.states, rate, torch.zeros_like(rate))

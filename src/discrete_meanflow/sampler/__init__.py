@@ -1,8 +1,9 @@
-"""Generation: compose a kernel over a grid of times, or over groups of positions.
+"""Generation: compose a kernel along a time grid or over groups of positions.
 
-One step is the grid (0, 1).
+One-step generation is the grid (0, 1).
 """
 
+from discrete_meanflow.sampler.base import Sampler
 from discrete_meanflow.sampler.chunk import chunk_size
 from discrete_meanflow.sampler.kernel import KernelSampler
 from discrete_meanflow.sampler.logits import LogitProcessor, forbid, temperature, top_p
@@ -13,6 +14,7 @@ __all__ = [
     "KernelSampler",
     "LogitProcessor",
     "ODESampler",
+    "Sampler",
     "UnmaskingSampler",
     "bisection",
     "chunk_size",

@@ -2,15 +2,15 @@ from torch import nn
 
 from discrete_meanflow.network import FlatMLP
 
-LARGEST = 10_000  # sequences carried at once
-CPU_NUMBERS, NUMBERS = 2**25, 2**28  # that the largest tensor on the way may hold
-HEADS = 16  # of attention, or so
+LARGEST = 10_000  # sequences per chunk
+CPU_NUMBERS, NUMBERS = 2**25, 2**28  # entries of the largest tensor
+HEADS = 16  # of attention, roughly
 
 
 def chunk_size(length: int, states: int, network: nn.Module) -> int:
-    """How many sequences to carry at once: attention may hold ``heads D^2`` numbers for each.
+    """Sequences to generate at once: attention may store ``heads D^2`` numbers for each.
 
-    All networks but the MLP over a flattened state are taken to attend.
+    Every network except FlatMLP is assumed to attend.
     """
     flat = any(isinstance(part, FlatMLP) for part in network.modules())
     widest = states if flat else max(states, HEADS * length)

@@ -1,21 +1,27 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import EndpointKernel, Kernel
-from discrete_meanflow.sampler.kernel import check_start
+from discrete_meanflow.sampler.base import Carry, Sampler
 from discrete_meanflow.sampler.logits import LogitProcessor, forbid
-from discrete_meanflow.types import State
 
 
-class UnmaskingSampler:
-    """Masks are lifted group by group: in its step a group goes from r to 1, the others stay at r.
+class UnmaskingSampler(Sampler):
+    """Unmask group by group: in its step a group goes from r to 1, the others stay at r.
 
-    r is the share of positions that are known by then, as it is on average in training. Within a
-    group positions are drawn independently, so what belongs together should not share one. Groups
-    that bisect the sequence (``bisecting``) are exact for a Markov chain along the positions:
-    given the symbols between them, those of a group are independent.
+    r is the fraction of known positions, as on average in training. Positions of a group are
+    drawn independently, so dependent positions should not share one. Groups that bisect the
+    sequence (``bisecting``) are exact for a Markov chain along the positions: given the symbols
+    between them, the positions of a group are independent. Positions of the start that are not
+    masked stay.
+
+    Args:
+        kernel: a kernel of masks, ``BoundaryKernel(..., mask)``.
+        groups: a partition of the positions.
+        logit_processors: see :class:`Sampler`.
     """
 
     def __init__(
@@ -25,45 +31,43 @@ class UnmaskingSampler:
         logit_processors: Sequence[LogitProcessor] = (),
     ) -> None:
         if not isinstance(kernel, EndpointKernel) or kernel.mask is None:
-            raise InputError("ordered sampler: needs a kernel of masks, BoundaryKernel(..., mask)")
+            raise InputError("unmasking: needs a kernel of masks, BoundaryKernel(..., mask)")
         self.length = sum(map(len, groups))
         positions = sorted(i for group in groups for i in group)
         if not groups or not all(groups) or positions != [*range(self.length)]:
-            raise InputError("ordered sampler: each position must lie in one group, none be empty")
-        self.kernel, self.mask, self.groups = kernel, kernel.mask, groups
-        # A mask that is drawn would stay: its group has had its turn.
-        self.logit_processors = (*logit_processors, forbid(kernel.mask))
+            raise InputError("unmasking: each position must lie in one group, none may be empty")
+        self.mask, self.groups = kernel.mask, groups
+        # A drawn mask would stay for good: its group has had its turn.
+        super().__init__(kernel, len(groups), (*logit_processors, forbid(kernel.mask)))
 
     @classmethod
     def bisecting(
-        cls, kernel: Kernel, length: int, k: int, logit_processors: Sequence[LogitProcessor] = ()
+        cls,
+        kernel: Kernel,
+        length: int,
+        k: int,
+        logit_processors: Sequence[LogitProcessor] = (),
     ) -> "UnmaskingSampler":
-        """At most k steps: positions far apart first, then those halfway between, and so on."""
+        """At most k steps: distant positions first, then those halfway between, and so on."""
         return cls(kernel, bisection(length, k), logit_processors)
 
-    @torch.no_grad()
-    def sample(self, x: State, g: torch.Generator) -> State:
-        """Symbols in the place of the masks of x: shape ``(*batch, D)``. What is known stays."""
-        check_start(self.kernel, x)
+    def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
+        x, kernel = carry.x, self.kernel
         if x.shape[-1:] != (self.length,):
             raise InputError(
-                f"ordered sampler: sequences must have length {self.length}, got {tuple(x.shape)}"
+                f"unmasking: sequences must have length {self.length}, got shape {tuple(x.shape)}"
             )
-        for group in self.groups:
-            known = x.ne(self.mask).to(self.kernel.home.dtype)
-            now = known.mean(-1, keepdim=True).expand(x.shape)
-            logits = self.kernel(x, now, torch.ones_like(now))
-            for change in self.logit_processors:
-                logits = change(logits)
-            then = now.index_fill(-1, torch.tensor(group, device=x.device), 1.0)
-            x = self.kernel.transport(x, logits, now, then, g)
-        return x
+        known = x.ne(self.mask).to(kernel.dtype)
+        now = known.mean(-1, keepdim=True).expand(x.shape)
+        logits = self.processed(kernel(x, now, torch.ones_like(now)))
+        then = now.index_fill(-1, torch.tensor(self.groups[i], device=x.device), 1.0)
+        return replace(carry, x=kernel.transport(x, logits, now, then, g))
 
 
 def bisection(length: int, k: int) -> list[list[int]]:
-    """Positions 0 .. length - 1 in at most k groups: every 2^j-th, then halfway between these, ...
+    """Positions 0 .. length - 1 in at most k groups: every 2^j-th, then halfway between, ...
 
-    With k of ``ceil(log2 length) + 1`` or more the first group is position 0 alone.
+    With ``k >= ceil(log2 length) + 1`` the first group is position 0 alone.
     """
     if k < 1 or length < 1:
         raise InputError(f"bisection: needs positions and steps, got {length} and {k}")

@@ -1,4 +1,4 @@
-"""One straight loop: draw a block of paths, step through it, yield a record."""
+"""Training: one loop that draws a block of paths, takes its steps and yields a record."""
 
 from discrete_meanflow.training.chain_problem import chain_problem
 from discrete_meanflow.training.distillation import FlowMapDistillation
@@ -6,7 +6,7 @@ from discrete_meanflow.training.distributed import Distributed
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.resumable import train_resumable
 from discrete_meanflow.training.sequence_problem import flow_map_objective, sequence_problem
-from discrete_meanflow.training.trainer import BlockRecord, NotFiniteError, Trainer, train
+from discrete_meanflow.training.trainer import BlockRecord, NotFiniteError, Trainer, train_kernel
 
 __all__ = [
     "BlockRecord",
@@ -19,6 +19,6 @@ __all__ = [
     "chain_problem",
     "flow_map_objective",
     "sequence_problem",
-    "train",
+    "train_kernel",
     "train_resumable",
 ]

@@ -5,6 +5,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import ExactExpectation, KernelResidual, Objective
+from discrete_meanflow.path import ChainPaths
 from discrete_meanflow.process import ChainProcess
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import TimeSampler, UniformGap
@@ -19,24 +20,23 @@ def chain_problem(
     times: TimeSampler | None = None,
     stratified: bool = False,
 ) -> Problem:
-    """A chain with the paper's kernel and times, and the objective of least variance.
+    """A finite chain with the paper's kernel and times.
 
-    By default the kernel residual with the exact expectation, an MLP with the exponential
-    schedule ``c = 2 max|u|``, and uniform time pairs at least 0.01 apart.
+    Defaults: the kernel residual with the exact expectation, an MLP with the exponential schedule
+    ``c = 2 max|u|``, and uniform time pairs at least 0.01 apart.
     """
     if not isinstance(generator, RateGenerator):
         raise InputError(
-            f"chain problem: needs a generator, got {type(generator).__name__}; a matrix becomes "
-            "one by ConstantGenerator(matrix)"
+            f"chain problem: needs a rate generator, got {type(generator).__name__}; wrap a matrix "
+            "in ConstantGenerator(matrix)"
         )
     process = ChainProcess(generator, stratified=stratified)
 
-    def papers_kernel() -> Kernel:
-        return BoundaryKernel(MLP(generator.states), Exponential.of(generator))
+    def paper_kernel() -> Kernel:
+        return BoundaryKernel(MLP(generator.states), generator.states, Exponential.of(generator))
 
     return Problem(
-        process,
-        times or UniformGap(0.01),
-        kernel or papers_kernel,
+        ChainPaths(process, times or UniformGap(0.01)),
+        kernel or paper_kernel,
         objective(process) if objective else KernelResidual(ExactExpectation(process)),
     )

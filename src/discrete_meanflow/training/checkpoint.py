@@ -1,4 +1,4 @@
-"""The whole state of a training run in one safetensors file: never a pickle."""
+"""The state of a training in one safetensors file, never a pickle."""
 
 import json
 from pathlib import Path
@@ -13,16 +13,16 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import write_atomically
 from discrete_meanflow.training.trainer import Trainer
 
-FORMAT = "discrete-meanflow training state 1"
+FORMAT = "discrete-meanflow training state 2"
 
 
 def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
-    """All state of the loop, with the settings it belongs to and the history so far."""
+    """The state of the loop with its settings and history, serialised."""
     note = {
         "format": FORMAT,
         "settings": settings,
         "device": trainer.device.type,
-        "states": trainer.stack.states,
+        "space": str(trainer.stack.space),
         "iteration": trainer.iteration,
         "seconds": trainer.seconds,
         "history": history,
@@ -32,62 +32,72 @@ def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
 
 
 def save(path: Path, trainer: Trainer, settings: dict[str, Any], history: Any) -> None:
-    """Write all state of the loop to a file, whole or not at all."""
+    """Write the state of the loop to a file atomically."""
     write_atomically(path, state(trainer, settings, history))
 
 
 def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
-    """Put the state in ``path`` into a fresh trainer and return the history."""
-    if not path.is_file():
-        raise InputError(f"checkpoint {path} is no file; delete it")
-    try:
-        with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {}).get("note", "{}"))
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(f"checkpoint {path} is damaged or foreign ({error}); delete it") from None
-    if not isinstance(note, dict) or note.get("format") != FORMAT:
-        raise InputError(f"checkpoint {path} was not written by this version; delete it")
-    iterations = trainer.recipe.iterations
-    if not isinstance(note.get("iteration"), int) or not 0 <= note["iteration"] <= iterations:
-        raise InputError(f"checkpoint {path} is damaged: no step from 0 to {iterations}; delete it")
-    if not isinstance(note.get("seconds"), int | float) or "history" not in note:
-        raise InputError(f"checkpoint {path} is damaged: no time, no history; delete it")
-    if note.get("settings") != settings:
-        raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
-    states = trainer.stack.states
-    if note.get("states", states) != states:  # older ones say nothing of it
-        raise InputError(f"checkpoint {path} is of {note['states']} states, this is for {states}")
-    device = trainer.device.type
-    if note.get("device", device) != device:  # nor of this
-        raise InputError(
-            f"checkpoint {path} was made on {note['device']}, whose random numbers {device} "
-            f"does not have: go on with it on {note['device']}"
-        )
+    """Restore the state in ``path`` into a new trainer and return the history."""
+    note, tensors = _read(path)
+    _check_note(path, note, trainer, settings)
     _materialise(trainer)
     for name, tensor in _tensors(trainer).items():
-        if (
-            name not in found
-            or found[name].shape != tensor.shape
-            or (found[name].dtype != tensor.dtype)
-        ):
+        stored = tensors.get(name)
+        if stored is None or (stored.shape, stored.dtype) != (tensor.shape, tensor.dtype):
             raise InputError(f"checkpoint {path} lacks {name} of shape {tuple(tensor.shape)}")
     with torch.no_grad():
         for name, tensor in _tensors(trainer).items():
             if not name.startswith("generator/"):
-                tensor.copy_(found[name])
+                tensor.copy_(tensors[name])
     for seed, g in zip(trainer.seeds, trainer.generators, strict=True):
         try:
-            g.set_state(found[f"generator/{seed}"])
+            g.set_state(tensors[f"generator/{seed}"])
         except RuntimeError as error:
             raise InputError(f"checkpoint {path} is damaged ({error}); delete it") from None
     trainer.iteration, trainer.seconds = note["iteration"], note["seconds"]
     return note["history"]
 
 
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.is_file():
+        raise InputError(f"checkpoint {path} is not a file; delete it")
+    try:
+        with safe_open(path, framework="pt") as file:
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise InputError(f"checkpoint {path} is damaged or foreign ({error}); delete it") from None
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise InputError(f"checkpoint {path} was written by another version; delete it")
+    return note, tensors
+
+
+def _check_note(
+    path: Path, note: dict[str, Any], trainer: Trainer, settings: dict[str, Any]
+) -> None:
+    """Raise an error unless the checkpoint belongs to this training."""
+    iterations, device = trainer.recipe.iterations, trainer.device.type
+    if not isinstance(note.get("iteration"), int) or not 0 <= note["iteration"] <= iterations:
+        raise InputError(
+            f"checkpoint {path} is damaged: its step is not in 0 .. {iterations}; delete it"
+        )
+    if not isinstance(note.get("seconds"), int | float) or "history" not in note:
+        raise InputError(f"checkpoint {path} is damaged: no time or history; delete it")
+    if note.get("settings") != settings:
+        raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
+    space = str(trainer.stack.space)
+    if note.get("space") != space:
+        raise InputError(f"checkpoint {path} has {note.get('space')}, this training {space}")
+    if note.get("device") != device:
+        raise InputError(
+            f"checkpoint {path} was made on {note.get('device')}; its random numbers do not exist "
+            f"on {device}: resume on {note.get('device')}"
+        )
+
+
 def iteration_in(path: Path) -> int:
-    """The step a checkpoint was written at; 0 if there is none that can be read."""
-    if not path.is_file():  # a pipe would be waited for
+    """The step of a checkpoint; 0 if there is none or it cannot be read."""
+    if not path.is_file():  # opening a pipe would block
         return 0
     try:
         with safe_open(path, framework="pt") as file:
@@ -111,7 +121,7 @@ def _tensors(trainer: Trainer) -> dict[str, Tensor]:
 
 
 def _materialise(trainer: Trainer) -> None:
-    """Make the optimiser's slots, which AdamW creates in its first step."""
+    """Create the optimiser's state, as its first step does."""
     for p in trainer.parameters.values():
         p.grad = torch.zeros_like(p)
     kept = {name: p.clone() for name, p in trainer.parameters.items()}

@@ -1,8 +1,7 @@
-"""The second stage of a soft kernel: learn in one step what the first does in many."""
+"""Flow-map distillation: teach one step what the teacher does in many."""
 
 import itertools
 import math
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,157 +14,182 @@ from discrete_meanflow.data.tokens import stored
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.network import DiagonalNetwork
-from discrete_meanflow.objective import OnCouples
-from discrete_meanflow.process import Coupled, OneHotFlow
+from discrete_meanflow.objective import PairCrossEntropy, Weighted
+from discrete_meanflow.path import DataPaths, MixedPaths, TeacherPairs
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import ODESampler, chunk_size
+from discrete_meanflow.times import OnDiagonal
 from discrete_meanflow.training.distributed import Distributed
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
-from discrete_meanflow.types import Point, State
+from discrete_meanflow.types import Point, Tokens
 
 ROUNDING = 1e-6  # of a difference of states in float32
-MANY_LOOKS = 300  # at large lots; compiling takes as long as a hundred or so
+MANY_EVALUATIONS = 300  # of large chunks; compiling costs about a hundred
+Chunk = tuple[Point, Tokens, Tensor, Tensor]  # X_r, symbols, (r, t), observed
 
 
 def chunk_seed(seed: int, number: int) -> int:
-    """The seed of a lot."""
+    """The random seed of a chunk."""
     return int(numpy.random.SeedSequence([seed, number]).generate_state(1, numpy.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)
 class FlowMapDistillation:
-    """``count`` draws of noise, each carried to its end in ``steps`` of the kernel's flow so far.
+    """A second training stage on teacher pairs.
 
-    A share ``whole`` of the couples are noise and its end, which is all that one step needs. The
-    others are two states on the way, and make steps of any length agree with it.
+    The teacher is the diagonal of the kernel trained so far. Its ODE maps noise to data in
+    ``steps`` steps; the student learns the map at once. Pairs as in reflow (Liu et al. 2022,
+    arXiv:2209.03003), for the flow map at all (r, t) (Boffi et al. 2024, arXiv:2406.07507).
+
+    Args:
+        pairs: number of teacher pairs.
+        steps: ODE steps per trajectory.
+        recipe: of the student's training.
+        full_interval_fraction: fraction of pairs at (0, 1), which one-step generation needs. The
+            others join two states inside a trajectory and keep several steps consistent.
     """
 
-    count: int
+    pairs: int
     steps: int
     recipe: Recipe
-    whole: float = 0.7
+    full_interval_fraction: float = 0.7
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.steps < 1:
-            raise InputError(f"coupling: needs couples and steps, got {self.count}, {self.steps}")
-        if not 0 <= self.whole <= 1:
-            raise InputError(f"coupling: the share of whole ways must lie in [0, 1]: {self.whole}")
+        if self.pairs < 1 or self.steps < 1:
+            raise InputError(
+                f"distillation: needs pairs >= 1 and steps >= 1, got {self.pairs}, {self.steps}"
+            )
+        if not 0 <= self.full_interval_fraction <= 1:
+            raise InputError(
+                "distillation: the fraction of pairs (0, 1) must lie in [0, 1], got "
+                f"{self.full_interval_fraction:g}"
+            )
 
     def problem(
         self,
         first: Problem,
-        kernel: Kernel,
+        teacher: Kernel,
         seed: int,
         stopped: Callable[[float], bool] = lambda done: False,
-        processes: Distributed | None = None,
+        distributed: Distributed | None = None,
     ) -> Problem:
-        """The diagonal as before, and the couples beside it."""
-        if not isinstance(first.process, OneHotFlow):
-            raise InputError("coupling: is for soft states")
-        process = self.couples(first.process, kernel, seed, stopped, processes)
-        return replace(first, process=process, objective=OnCouples())
+        """The student's problem: half of each batch is data on the diagonal, half teacher pairs.
 
-    def couples(
-        self,
-        process: OneHotFlow,
-        kernel: Kernel,
-        seed: int,
-        stopped: Callable[[float], bool] = lambda done: False,
-        processes: Distributed | None = None,
-    ) -> Coupled:
-        """Noise, some of it clamped as the process clamps, and where the kernel carries it.
-
-        They follow from the kernel and the seed, up to the rounding of compiled code where there is
-        much to do: nothing of them is saved when they are stopped. Processes make lots in turn and
-        hand them to each other. ``stopped`` is asked after each round, and told what share is done.
+        Args:
+            first: the teacher's problem.
+            teacher: the trained kernel.
+            seed: of the pairs.
+            stopped: called with the finished fraction after each round of chunks; True interrupts.
+            distributed: the ranks that share the work.
         """
-        here = processes or Distributed()
-        count = math.ceil(self.count / chunk_size(process.length, process.states, kernel.network))
-        size = math.ceil(self.count / count)  # all of one size: the code of one serves all
-        compiled = self.worth_compiling(math.ceil(count / here.count), kernel.home.device)
-        lots = self.lots(process, kernel, seed, size, compiled, here.rank, here.count)
-        kept = self._room(process, kernel.home.device)
-        for done in range(0, count, here.count):
-            mine = next(lots) if done + here.rank < count else None
-            for rank in range(min(here.count, count - done)):
-                # Put in place one after the other: to join them would take twice the memory.
-                place = slice((done + rank) * size, (done + rank + 1) * size)
-                for i, whole in enumerate(kept):
-                    if mine is not None and rank == here.rank:
-                        whole[place] = mine[i][: len(whole[place])]
-                    here.hand_out(whole[place], rank)
-            if stopped(min(1.0, (done + here.count) / count)):
-                raise Interrupted
-        starts, ends, times, held = kept
-        return Coupled(
-            process.data, starts, ends, held, process.conditioning, times, process.minibatch_ot
+        paths = _data_paths(first)
+        diagonal = DataPaths(paths.process, paths.data, OnDiagonal(paths.times), paths.conditioning)
+        pairs = self.teacher_pairs(paths, teacher, seed, stopped, distributed)
+        # The mean over both halves, times two, is the sum of the two means.
+        return replace(
+            first,
+            paths=MixedPaths(diagonal, pairs),
+            objective=Weighted((2.0, PairCrossEntropy())),
         )
 
-    def _room(self, process: OneHotFlow, device: torch.device) -> tuple[Tensor, ...]:
-        """For all couples: ``X_r``, symbols, (r, t), which were held."""
-        shape = (self.count, process.length)
+    def teacher_pairs(
+        self,
+        paths: DataPaths,
+        teacher: Kernel,
+        seed: int,
+        stopped: Callable[[float], bool] = lambda done: False,
+        distributed: Distributed | None = None,
+    ) -> TeacherPairs:
+        """Integrate noise along the teacher's ODE, with positions observed as in the paths.
+
+        Pairs are a function of teacher and seed, up to the rounding of compiled code: an
+        interrupted run makes them again. Ranks make chunks in turn and exchange them.
+        """
+        ranks, process = distributed or Distributed(), _one_hot_flow(paths)
+        count = math.ceil(self.pairs / chunk_size(paths.length, process.states, teacher.network))
+        size = math.ceil(self.pairs / count)  # equal sizes, so that compiled code serves all
+        compiled = self.worth_compiling(math.ceil(count / ranks.count), teacher.device)
+        chunks = self.chunks(paths, teacher, seed, size, compiled, ranks.rank, ranks.count)
+        stores = self._stores(paths, process.states, teacher.device)
+        for done in range(0, count, ranks.count):
+            mine = next(chunks) if done + ranks.rank < count else None
+            for rank in range(min(ranks.count, count - done)):
+                # Written in place: concatenation would double the memory.
+                place = slice((done + rank) * size, (done + rank + 1) * size)
+                for i, store in enumerate(stores):
+                    if mine is not None and rank == ranks.rank:
+                        store[place] = mine[i][: len(store[place])]
+                    ranks.broadcast(store[place], rank)
+            if stopped(min(1.0, (done + ranks.count) / count)):
+                raise Interrupted
+        starts, ends, times, observed = stores
+        conditioned = paths.conditioning.fraction > 0
+        return TeacherPairs(process, starts, ends, times, observed if conditioned else None)
+
+    def _stores(self, paths: DataPaths, states: int, device: torch.device) -> Chunk:
+        """Memory for all pairs."""
+        shape = (self.pairs, paths.length)
         return (
-            torch.empty(*shape, process.states, dtype=torch.half, device=device),
-            torch.empty(shape, dtype=stored(process.states), device=device),
-            torch.empty(self.count, 2, device=device),
+            torch.empty(*shape, states, dtype=torch.half, device=device),
+            torch.empty(shape, dtype=stored(states), device=device),
+            torch.empty(self.pairs, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
         )
 
     @torch.no_grad()
-    def lots(
+    def chunks(
         self,
-        process: OneHotFlow,
-        kernel: Kernel,
+        paths: DataPaths,
+        teacher: Kernel,
         seed: int,
         size: int,
         compiled: bool,
         first: int = 0,
         every: int = 1,
-    ) -> Iterator[tuple[Point, State, Tensor, Tensor]]:
-        """Couples without end, ``size`` at a time: ``X_r``, symbols, (r, t), which were held.
+    ) -> Iterator[Chunk]:
+        """An endless iterator of chunks number ``first``, ``first + every``, ...
 
-        Each lot has random numbers of its own, so that any of them can be made anywhere: these
-        are number ``first`` and each ``every``-th after it.
+        Each chunk has its own random numbers, so any rank can make any chunk.
         """
-        # The diagonal is what has been learned: over short steps it stands for what is off it.
-        network: nn.Module = DiagonalNetwork(kernel.network)
+        process = _one_hot_flow(paths)
+        network: nn.Module = DiagonalNetwork(teacher.network)
         diagonal = FlowMapKernel(CompiledNetwork(network) if compiled else network, process.states)
-        flow = ODESampler(diagonal, self.steps)
+        ode = ODESampler(diagonal, self.steps)
         for number in itertools.count(first, every):
-            g = torch.Generator(kernel.home.device).manual_seed(chunk_seed(seed, number))
-            held = process.conditioning.sample((size,), process.length, g)
-            x1 = process.data.sample((size,), g)
-            start = process.hold(process.source((size, process.length), g), x1, held)
+            g = torch.Generator(teacher.device).manual_seed(chunk_seed(seed, number))
+            observed = paths.conditioning.sample((size,), paths.length, g)
+            x1 = paths.data.sample((size,), g)
+            noise = process.source((size, paths.length), g)
+            start = process.space.observe(noise, x1, observed)
+            condition = (x1, observed) if paths.conditioning.fraction else (None, None)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-                trajectory = flow.trajectory(start, held if process.conditioning.share else None)
-                found = self._couple(diagonal, start, trajectory, start.new_tensor(flow.grid), g)
-            yield (*found, held)
+                trajectory = ode.trajectory(start, g, *condition)
+                pair = self._pair(diagonal, start, trajectory, start.new_tensor(ode.grid), g)
+            yield (*pair, observed)
 
-    def worth_compiling(self, lots: int, device: torch.device) -> bool:
-        """Where it is asked for on a GPU; else where there is much to do and nobody forbids it."""
-        asked, many = self.recipe.compiled, lots * self.steps >= MANY_LOOKS
-        wanted = asked is not False and (many or (asked and device.type == "cuda"))
-        return bool(wanted) and can_compile(device)
+    def worth_compiling(self, chunks: int, device: torch.device) -> bool:
+        """If the recipe asks for it on a GPU, or if there are many evaluations and it allows it."""
+        asked, many = self.recipe.compiled, chunks * self.steps >= MANY_EVALUATIONS
+        compiled = asked is not False and (many or (asked and device.type == "cuda"))
+        return bool(compiled) and can_compile(device)
 
-    def _couple(
+    def _pair(
         self,
         kernel: FlowMapKernel,
         start: Point,
         trajectory: Iterator[Point],
         times: Tensor,
         g: torch.Generator,
-    ) -> tuple[Point, State, Tensor]:
+    ) -> tuple[Point, Tokens, Tensor]:
         """``X_r``, a draw from the law that leads from it to ``X_t``, and (r, t).
 
-        The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 it is the end, and the end a symbol.
+        The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 the endpoint is decoded instead.
         """
-        if self.whole == 1:
-            end = deque(trajectory, maxlen=1)[0]
-            return start.half(), kernel.decode(end), times[[0, -1]].expand(len(start), 2)
-        chance = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
-        first, last = chance[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # of the grid
-        whole = chance[:, 0] < self.whole
-        first, last = first.masked_fill(whole, 0), last.masked_fill(whole, self.steps)
+        u = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
+        first, last = u[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # grid indices
+        full = u[:, 0] < self.full_interval_fraction
+        first, last = first.masked_fill(full, 0), last.masked_fill(full, self.steps)
         low = high = start
         for i, x in enumerate(trajectory, 1):
             low = torch.where((first == i)[:, None, None], x, low)
@@ -174,14 +198,26 @@ class FlowMapDistillation:
         alpha = kernel.schedule(r, t)[..., None]
         q = low + (high - low) / alpha
         q = q.where(q > ROUNDING / alpha, 0)
-        drawn = torch.where(t == 1, kernel.decode(high), kernel.decode(q, g))
-        return low.half(), drawn, torch.cat([r, t], -1)
+        symbols = torch.where(t == 1, kernel.decode(high), kernel.decode(q, g))
+        return low.half(), symbols, torch.cat([r, t], -1)
 
     def describe(self) -> dict[str, Any]:
-        words = {
-            "count": self.count,
+        return {
+            "pairs": self.pairs,
             "steps": self.steps,
-            "order": 2,  # records made before say nothing of it: theirs is 1
+            "solver": "Adams-Bashforth",
+            "full_interval_fraction": self.full_interval_fraction,
             "recipe": self.recipe.describe(),
         }
-        return words if self.whole == 1 else {**words, "whole": self.whole}
+
+
+def _data_paths(problem: Problem) -> DataPaths:
+    if not isinstance(problem.paths, DataPaths):
+        raise InputError("distillation: needs a problem on data, with DataPaths")
+    return problem.paths
+
+
+def _one_hot_flow(paths: DataPaths) -> OneHotFlow:
+    if not isinstance(paths.process, OneHotFlow):
+        raise InputError("distillation: needs the process OneHotFlow")
+    return paths.process

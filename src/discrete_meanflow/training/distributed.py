@@ -1,4 +1,4 @@
-"""Several processes that train one kernel, each on its share of every batch."""
+"""Data parallelism: ranks that train one kernel, each on a part of every batch."""
 
 import atexit
 import os
@@ -14,10 +14,10 @@ from discrete_meanflow.errors import InputError
 
 @dataclass(frozen=True)
 class Distributed:
-    """``count`` of them, of which this is number ``rank``.
+    """``count`` ranks (the world size), of which this is number ``rank``.
 
-    Every process draws the whole batch from the same generator and keeps its share, so that
-    the data and its order do not depend on how many there are.
+    Every rank draws the whole batch from the same generator and keeps its part, so the data and
+    their order do not depend on the number of ranks.
     """
 
     count: int = 1
@@ -25,16 +25,21 @@ class Distributed:
     device: str = "cpu"
 
     @classmethod
-    def here(cls, device: str) -> "Distributed":
-        """As a launcher (``accelerate launch``, ``torchrun``) has set them up; else one alone."""
+    def from_environment(cls, device: str) -> "Distributed":
+        """As set up by a launcher (``torchrun``, ``accelerate launch``); one rank without."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=device)
-        # Its functions have the group as a default: imported later, they would keep it for ever.
+        # Its functions bind the default group when imported: import it before the group exists.
         import torch.distributed.nn.functional  # noqa: F401
-        from accelerate import PartialState
 
+        try:
+            from accelerate import PartialState
+        except ImportError:
+            raise InputError(
+                "several ranks need accelerate: pip install 'discrete-meanflow[distributed]'"
+            ) from None
         state = PartialState(cpu=device == "cpu")
-        # The threads of a group that outlives the interpreter may abort it at its very end.
+        # Threads of a group that outlives the interpreter may abort it at exit.
         atexit.register(state.destroy_process_group)
         return cls(state.num_processes, state.process_index, str(state.device))
 
@@ -43,33 +48,33 @@ class Distributed:
         return self.rank == 0
 
     def check(self, batch: int) -> None:
-        if self.count > 1 and batch % (2 * self.count):
+        if batch % self.count:
             raise InputError(
-                f"a batch of {batch} cannot be shared by {self.count} processes: take a multiple "
-                f"of {2 * self.count}"
+                f"a batch of {batch} cannot be divided among {self.count} ranks: use a multiple "
+                f"of {self.count}"
             )
 
-    def share(self, tensor: Tensor, axis: int) -> Tensor:
-        """Every ``count``-th entry of a batch: the halves of a batch stay halves."""
+    def part(self, tensor: Tensor, axis: int) -> Tensor:
+        """This rank's part of a batch: every ``count``-th entry."""
         if self.count == 1:
             return tensor
         return tensor.movedim(axis, 0)[self.rank :: self.count].movedim(0, axis).contiguous()
 
     def mean(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The mean over processes of each tensor, in one message; the same bits in all of them."""
+        """The mean of each tensor over ranks, in one message; identical bits on all ranks."""
         flat = torch.cat([t.flatten() for t in tensors])
         torch.distributed.all_reduce(flat)
         parts = (flat / self.count).split([t.numel() for t in tensors])
         return [part.view_as(t) for part, t in zip(parts, tensors, strict=True)]
 
-    def hand_out(self, tensor: Tensor, rank: int) -> None:
-        """Write what the process ``rank`` has in a contiguous tensor into that of all others."""
+    def broadcast(self, tensor: Tensor, rank: int) -> None:
+        """Copy the contiguous tensor of one rank to all others, in place."""
         if self.count > 1:
             plain = tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
             torch.distributed.broadcast(plain, rank)
 
     def any(self, flag: bool) -> bool:
-        """Whether it is so in any of them: all must do the same."""
+        """Whether the flag is set on any rank; all ranks must call it."""
         if self.count == 1:
             return flag
         votes = torch.tensor([float(flag)], device=self.device)
@@ -78,9 +83,9 @@ class Distributed:
 
     @contextmanager
     def first_before_others(self) -> Iterator[bool]:
-        """What is inside is done by the first process, while the others wait: True in the first.
+        """Run the body on the first rank while the others wait; True on the first rank.
 
-        Where the first fails, all stop; it alone says why.
+        If the body fails on the first rank, all ranks stop and only the first reports it.
         """
         failed = True
         try:

@@ -1,7 +1,7 @@
-"""Several seeds of one problem, trained as one: parameters stacked on a leading axis.
+"""Several seeds of one problem trained as one by vmap: parameters stacked on a leading axis.
 
-A small network leaves most of a machine idle. Stacked, three seeds cost little more than
-one, and none knows of the others: each has its own parameters, data, gradient norm.
+A small network leaves most of a machine idle. Stacked, three seeds cost little more than one.
+They stay independent: each has its own parameters, data and gradient norm.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,16 @@ from torch.func import functional_call, vmap
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import FlowMapKernel, Kernel
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import expand_like
+from discrete_meanflow.state import StateSpace
 from discrete_meanflow.training.problem import Problem
 
 
 class Step(nn.Module):
-    """``path -> loss``: all that is differentiated, in one module's forward."""
+    """``path -> loss``: everything that is differentiated, in one module's forward."""
 
     def __init__(
         self, kernel: Kernel, objective: Objective, teacher: Kernel | None, bf16: bool
@@ -57,20 +58,19 @@ class SeedEnsemble:
         self._check_constants()
 
     @property
-    def states(self) -> str:
-        """What its kernels take: of one network, soft and hard states cannot be told apart."""
-        return _states(self.kernels[0])
+    def space(self) -> StateSpace:
+        return self.kernels[0].space
 
     def _check_constants(self) -> None:
-        """What is not trained is shared by all seeds, so it must not differ between them."""
+        """All seeds share what is not trained, so it must not differ between them."""
         constants = [dict([*m.named_parameters(), *m.named_buffers()]) for m in self.kernels]
         for name, first in constants[0].items():
             if name not in self.parameters and any(
                 not torch.equal(first, others[name]) for others in constants[1:]
             ):
                 raise InputError(
-                    f"'{name}' is not trained but differs between seeds: make it the same for all, "
-                    "or a parameter that is trained"
+                    f"'{name}' is not trained but differs between seeds: use the same value for "
+                    "all, or make it a trained parameter"
                 )
 
     def gradient(
@@ -78,8 +78,8 @@ class SeedEnsemble:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Losses ``(seeds,)`` and their gradients.
 
-        A pure function of tensors, made to be traced. ``ema`` are the teacher's parameters,
-        empty if there is none.
+        A pure function of tensors, so that it can be traced. ``ema`` holds the teacher's
+        parameters; it is empty if there is no teacher.
         """
         leaves = {name: p.detach().requires_grad_() for name, p in parameters.items()}
 
@@ -89,7 +89,7 @@ class SeedEnsemble:
             return functional_call(self.step, named, (path,))
 
         with torch.enable_grad():
-            if len(path.x) == 1:  # plain products are faster than stacks of one
+            if len(path.x) == 1:  # plain products are faster than stacked ones
                 losses = loss(*tree_map(lambda a: a[0], (leaves, ema, path)))[None]
             else:
                 losses = vmap(loss)(leaves, ema, path)
@@ -109,7 +109,7 @@ class SeedEnsemble:
 
     @torch.no_grad()
     def members(self, parameters: dict[str, Tensor]) -> list[Kernel]:
-        """The kernels, one per seed, with the stacked parameters given."""
+        """The kernels, one per seed, with these stacked parameters."""
         for i, member in enumerate(self.kernels):
             for name, p in member.named_parameters():
                 if name in parameters:
@@ -118,33 +118,28 @@ class SeedEnsemble:
 
     @torch.no_grad()
     def start_from(self, kernels: Sequence[Kernel]) -> None:
-        """Begin with the parameters of kernels trained before, one per seed."""
+        """Take over the parameters of trained kernels, one per seed."""
         if len(kernels) != len(self.kernels):
             raise InputError(
                 f"trainer: {len(self.kernels)} seeds need as many kernels to start from, "
                 f"got {len(kernels)}"
             )
         for i, kernel in enumerate(kernels):
-            if _states(kernel) != self.states:
+            if kernel.space != self.space:
                 raise InputError(
-                    f"trainer: the kernel to start from is of {_states(kernel)} states, this is "
-                    f"for {self.states}"
+                    f"trainer: the kernel to start from has {kernel.space}, this one {self.space}"
                 )
-            given = dict(kernel.named_parameters())
+            weights = dict(kernel.named_parameters())
             for name, stacked in self.parameters.items():
-                if name not in given or given[name].shape != stacked[i].shape:
-                    raise InputError(f"trainer: the kernel to start from has another {name}")
-                stacked[i].copy_(given[name])
-
-
-def _states(kernel: Kernel) -> str:
-    return "soft" if isinstance(kernel, FlowMapKernel) else "hard"
+                if name not in weights or weights[name].shape != stacked[i].shape:
+                    raise InputError(f"trainer: the kernel to start from has another '{name}'")
+                stacked[i].copy_(weights[name])
 
 
 def clipped(gradients: dict[str, Tensor], clip: float) -> dict[str, Tensor]:
-    """Gradients scaled, seed by seed, to norm at most ``clip``."""
+    """Scale the gradients of each seed to norm at most ``clip``."""
     norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
     scale = (clip / (norms + 1e-6)).clamp(max=1)
-    # Contiguous, because the fused AdamW walks parameter and gradient memory in step and
+    # Contiguous: the fused AdamW walks through parameters and gradients in memory order and
     # would silently pair the wrong entries of a transposed gradient.
     return {name: (g * expand_like(scale, g)).contiguous() for name, g in gradients.items()}

@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024): matrices inside a network move in all directions alike."""
+"""Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): orthogonalised momentum."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,17 +9,24 @@ from torch import Tensor, nn
 
 MOMENTUM = 0.95
 ROUNDS = 5
-QUINTIC = (3.4445, -4.7750, 2.0315)  # drives singular values to 1 or so, small ones fast
-LIKE_ADAM = 0.2  # root mean square of a step of AdamW, in learning rates
+QUINTIC = (3.4445, -4.7750, 2.0315)  # drives singular values to about 1, small ones fast
+LIKE_ADAM = 0.2  # root mean square of an AdamW step, in learning rates
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, but for ``matrices``: ``W <- (1 - lr wd) W - ratio lr 0.2 sqrt(n) orthogonal(B)``.
+    """AdamW, and for ``matrices`` ``W <- (1 - lr wd) W - ratio lr 0.2 sqrt(n) orthogonal(B)``.
 
-    B is the momentum of the gradient, cut into squares of side n and each made orthogonal: a step
-    moves what the gradient hardly sees as far as what it sees most. The squares of all matrices and
-    seeds go through one stack of products. ``torch.optim.Muon`` takes matrices one by one and its
-    learning rate as a number, and a captured step can do neither well.
+    B is the momentum of the gradient, cut into squares of side n, each orthogonalised: updates have
+    equal size in all singular directions. The squares of all matrices and seeds go through one
+    stack of products. ``torch.optim.Muon`` handles matrices one by one and takes the learning rate
+    as a number; a captured CUDA graph needs neither.
+
+    Args:
+        parameters: all parameters, those without a matrix update use AdamW.
+        matrices: the parameters with a matrix update, each ``(seeds, rows, columns)``.
+        ratio: their learning rate over that of the others.
+        lr: the learning rate, a tensor on their device.
+        adam: further arguments of AdamW.
     """
 
     def __init__(
@@ -30,11 +37,9 @@ class Muon(torch.optim.AdamW):
         lr: Tensor,
         **adam: Any,
     ) -> None:
-        """matrices: those among the parameters, each ``(seeds, rows, columns)``; ratio: of their
-        learning rate to that of the rest, which is lr, a tensor on their device."""
         super().__init__(parameters, lr=lr, **adam)
         self.matrices, self.ratio = list(matrices), ratio
-        # On a GPU what is moved about is half as much; on a CPU half precision is slow.
+        # Half precision halves the memory traffic on a GPU; on a CPU it is slow.
         self.halved = any(p.is_cuda for p in self.matrices)
 
     @torch.no_grad()
@@ -44,42 +49,41 @@ class Muon(torch.optim.AdamW):
         super().step()
 
     def _move_matrices(self) -> None:
-        """Those that are cut into one shape go through their products together: a GPU is slow to
-        begin, and there are many small ones."""
+        """Update the matrices; those of one shape share their products, to save launches."""
         group = self.param_groups[0]
         gradients = []
         for p in self.matrices:
             assert p.grad is not None
             gradients.append(p.grad)
-            p.grad = None  # leaves AdamW the others
+            p.grad = None  # so that AdamW skips it
             if "momentum" not in self.state[p]:
                 self.state[p]["momentum"] = torch.zeros_like(p)
         momenta = [self.state[p]["momentum"] for p in self.matrices]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
-        ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)
+        nesterov = torch._foreach_lerp(gradients, momenta, MOMENTUM)
         torch._foreach_mul_(self.matrices, 1 - group["lr"] * group["weight_decay"])
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-        for p, gradient in zip(self.matrices, ahead, strict=True):
+        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for p, gradient in zip(self.matrices, nesterov, strict=True):
             squares = cut(p)
-            alike[squares.shape[3:]].append((squares, cut(gradient)))
-        for shape, pairs in alike.items():
+            by_shape[squares.shape[3:]].append((squares, cut(gradient)))
+        for shape, pairs in by_shape.items():
             rate = group["lr"] * (self.ratio * LIKE_ADAM * max(shape) ** 0.5)
             self._move(pairs, rate)
 
     def _move(self, pairs: Sequence[tuple[Tensor, Tensor]], rate: Tensor) -> None:
         """``W <- W - rate orthogonal(B)`` of all ``(W, B)``, each ``(seeds, k, l, *shape)``."""
         first = pairs[0][1]
-        counts = [found.shape[:3].numel() for _, found in pairs]
+        counts = [momentum.shape[:3].numel() for _, momentum in pairs]
         dtype = torch.bfloat16 if self.halved else first.dtype
         stack = first.new_empty(sum(counts), *first.shape[3:], dtype=dtype)
-        for place, (_, found) in zip(stack.split(counts), pairs, strict=True):
-            place.view(found.shape).copy_(found)
+        for place, (_, momentum) in zip(stack.split(counts), pairs, strict=True):
+            place.view(momentum.shape).copy_(momentum)
         for step, (matrix, _) in zip(orthogonal(stack).split(counts), pairs, strict=True):
             matrix.addcmul_(step.reshape(matrix.shape), rate, value=-1)
 
 
 def inner_matrices(module: nn.Module) -> set[str]:
-    """The names of the matrices in layers that repeat: neither the first nor the last of all."""
+    """The names of the matrices in repeated layers, without the first and last layer."""
     return {
         f"{stack}.{name}.weight"
         for stack, layers in module.named_modules()
@@ -90,8 +94,8 @@ def inner_matrices(module: nn.Module) -> set[str]:
 
 
 def cut(matrices: Tensor) -> Tensor:
-    """``(seeds, rows, columns)`` as squares ``(seeds, k, l, n, n)`` of it, which share its memory;
-    as one block where that does not come out."""
+    """View ``(seeds, rows, columns)`` as squares ``(seeds, k, l, n, n)``, or as one block if n does
+    not divide both sides."""
     rows, columns = matrices.shape[1:]
     n = min(rows, columns)
     if max(rows, columns) % n:
@@ -100,12 +104,12 @@ def cut(matrices: Tensor) -> Tensor:
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """``U V^T`` of each ``U S V^T``, nearly, by products alone."""
+    """Approximately ``U V^T`` of each ``U S V^T``, by Newton-Schulz iterations."""
     x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     a, b, c = QUINTIC
     for _ in range(ROUNDS):
-        # x <- (a I + b G + c G^2) x: to add a x to a product would copy x first.
+        # x <- (a I + b G + c G^2) x; adding a x to a product would copy x.
         gram = x @ x.mT
         gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         gram.diagonal(dim1=-2, dim2=-1).add_(a)

@@ -1,4 +1,4 @@
-"""A training that survives being stopped."""
+"""Training that survives interruptions."""
 
 import time
 from collections.abc import Callable
@@ -21,14 +21,13 @@ def train_resumable(
     on_block: Callable[[BlockRecord, Any], None],
     stopped: Callable[[], bool],
 ) -> Any:
-    """Train to the end, from the checkpoint ``saved`` if there is one; returns the history.
+    """Train to the end, from the checkpoint ``saved`` if it exists; return the history.
 
-    ``on_block(record, history)`` may add to the history, which is saved along. When asked to
-    stop, all is saved first. A state is written once the block after it has gone well: what a
-    training that comes apart leaves behind is from before. Of several processes the first writes,
-    and all stop together.
+    ``on_block(record, history)`` may add to the history, which the checkpoint contains. A request
+    to stop saves first. A state is written only after the next block succeeded, so a training that
+    diverges leaves a checkpoint from before. The first rank writes; all ranks stop together.
     """
-    processes = trainer.processes
+    distributed = trainer.distributed
     if saved.exists():
         history = checkpoint.load(saved, trainer, settings)
     last, waiting = time.monotonic(), None
@@ -38,10 +37,10 @@ def train_resumable(
             write_atomically(saved, waiting)
             waiting = None
         ended = record.iteration == trainer.recipe.iterations
-        stop = processes.any(stopped())
-        if processes.first and (ended or stop):
+        stop = distributed.any(stopped())
+        if distributed.first and (ended or stop):
             checkpoint.save(saved, trainer, settings, history)
-        elif processes.first and time.monotonic() - last > SAVE_EVERY:
+        elif distributed.first and time.monotonic() - last > SAVE_EVERY:
             last, waiting = time.monotonic(), checkpoint.state(trainer, settings, history)
         if stop and not ended:
             raise Interrupted

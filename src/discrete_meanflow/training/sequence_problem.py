@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel, kernel_on
+from discrete_meanflow.kernel import Kernel, kernel_for
 from discrete_meanflow.network import DiagonalNetwork, DiT, Transformer
 from discrete_meanflow.objective import (
     KernelCE,
@@ -12,60 +12,69 @@ from discrete_meanflow.objective import (
     SemigroupLoss,
     Weighted,
 )
-from discrete_meanflow.process import Masking, OneHotFlow, SequenceProcess
+from discrete_meanflow.path import DataPaths
+from discrete_meanflow.process import Masking, ObservedPositions, OneHotFlow, SequenceProcess
 from discrete_meanflow.times import ClockUniform, MixedTimes, TimeSampler, UniformGap
 from discrete_meanflow.training.problem import Problem
 
-GAP = 0.02  # between the times of a pair, as in the paper
-DIAGONAL = 0.4  # of the training of a soft kernel, on the diagonal alone
+GAP = 0.02  # smallest t - r, as in the paper
+DIAGONAL_PHASE = 0.4  # fraction of a flow map's training on the diagonal alone
 
 
 def sequence_problem(
     data: Sequences,
     *,
+    process: SequenceProcess | Callable[[int], SequenceProcess] = Masking,
     objective: Callable[[SequenceProcess], Objective] | Objective | None = None,
     kernel: Callable[[], Kernel] | None = None,
-    process: Callable[[Sequences], SequenceProcess] = Masking,
     times: TimeSampler | None = None,
-    single_time: bool = False,
+    conditioning: float | ObservedPositions = 0.0,
+    diagonal_network: bool = False,
 ) -> Problem:
-    """Sequences under masking or another noise, with the paper's Transformer and times.
+    """Sequences with the paper's Transformer, times and kernel-CE.
 
-    By default trained by kernel-CE; an estimator of our own gets a share of pairs at t = r, which
-    pin q there. ``single_time`` is the network of posterior regression.
-    With ``process=Soft``, states are points, and one step draws positions that belong together:
-    a Transformer adapted to (r, t), cross-entropy on the diagonal and composition off it.
+    With ``process=OneHotFlow`` states are continuous and one step generates dependent positions:
+    a DiT, cross-entropy on the diagonal and the semigroup loss off it.
+
+    Args:
+        data: clean sequences.
+        process: a process, or a function of the vocabulary size.
+        objective: an objective, or a function of the process. Objectives that need pairs at
+            t = r get a fraction of them.
+        kernel: builds the kernel.
+        times: the law of time pairs.
+        conditioning: observed positions in training, see :class:`DataPaths`.
+        diagonal_network: use the network of posterior regression, which sees one time.
     """
     if not isinstance(data, Sequences):
         raise InputError(
-            f"sequence problem: needs sequences, got {type(data).__name__}; an array of tokens "
-            "becomes them by TokenArray(tokens, vocabulary)"
+            f"sequence problem: needs Sequences, got {type(data).__name__}; wrap an array of "
+            "tokens in TokenArray(tokens, vocabulary)"
         )
-    noise = process(data)
+    noise = process if isinstance(process, SequenceProcess) else process(data.vocabulary)
     if objective is not None and not isinstance(objective, Objective):
         objective = objective(noise)
     if isinstance(noise, OneHotFlow):
-        if single_time:
-            raise InputError("sequence problem: soft states need a network of two times")
-        return Problem(
-            noise,
-            times or ClockUniform(noise.states),
-            kernel or (lambda: kernel_on(noise, DiT(noise.states, noise.length))),
-            objective or flow_map_objective(),
-        )
-
-    def papers_kernel() -> Kernel:
-        transformer = Transformer(noise.states, noise.length)
-        return kernel_on(noise, DiagonalNetwork(transformer) if single_time else transformer)
-
+        if diagonal_network:
+            raise InputError("sequence problem: a flow map needs a network of two times")
+        times = times or ClockUniform(noise.states)
+        objective = objective or flow_map_objective()
     objective = objective or KernelCE()
     if times is None:
-        pairs = UniformGap(GAP)
-        times = MixedTimes(1 - objective.diagonal, pairs, 0.0) if objective.diagonal else pairs
-    return Problem(noise, times, kernel or papers_kernel, objective)
+        diagonal, pairs = objective.needs.diagonal, UniformGap(GAP)
+        times = MixedTimes(1 - diagonal, pairs, 0.0) if diagonal else pairs
+
+    def default_kernel() -> Kernel:
+        if isinstance(noise, OneHotFlow):
+            return kernel_for(noise, DiT(noise.states, data.length))
+        transformer = Transformer(noise.states, data.length)
+        return kernel_for(noise, DiagonalNetwork(transformer) if diagonal_network else transformer)
+
+    paths = DataPaths(noise, data, times, conditioning)
+    return Problem(paths, kernel or default_kernel, objective)
 
 
 def flow_map_objective() -> Objective:
-    """What trains a soft kernel: cross-entropy on the diagonal, later composition off it, too."""
+    """Cross-entropy on the diagonal, then the semigroup loss off it, too."""
     both = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
-    return Phases((DIAGONAL, PosteriorRegression()), (1 - DIAGONAL, both))
+    return Phases((DIAGONAL_PHASE, PosteriorRegression()), (1 - DIAGONAL_PHASE, both))

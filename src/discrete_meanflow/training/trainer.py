@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_map
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.network.transformer import quick_attention
-from discrete_meanflow.objective import OnCouples
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training.distributed import Distributed
 from discrete_meanflow.training.ensemble import SeedEnsemble, clipped
@@ -29,40 +28,39 @@ from discrete_meanflow.training.trace import (
     trace,
 )
 
-# Positions per seed from which a step fills a CPU by itself: stacked seeds would only share
-# its cores unevenly.
-LARGE_STEP = 2048
+LARGE_STEP = 2048  # numbers per seed from which one seed alone keeps a CPU busy
 EXCLUSIVE = threading.Lock()  # trainers in threads trace and capture one at a time
 Stacked = dict[str, Tensor]
 Gradient = Callable[[Stacked, Stacked, PathSample], tuple[Tensor, Stacked]]
-Drawn = tuple[PathSample, list[torch.Generator]]  # and the generators as they are after it
+Block = tuple[PathSample, list[torch.Generator]]  # paths, and the generators after drawing them
 
 
-class Aside(threading.local):
-    """The streams on which a thread draws ahead, one for all its trainers: torch has 32, and then
-    deals them out again."""
+class PrefetchStreams(threading.local):
+    """The CUDA streams on which a thread prefetches, one per device for all its trainers.
+
+    Torch has a pool of 32 streams and reuses them after that."""
 
     def __init__(self) -> None:
         self.streams: dict[torch.device, torch.cuda.Stream] = {}
 
 
-ASIDE = Aside()
+PREFETCH = PrefetchStreams()
 
 
 class NotFiniteError(InputError):
-    """A loss that is no number."""
+    """A loss that is NaN or infinite."""
 
     def __init__(self, loss: float, step: int, seed: int) -> None:
         self.loss, self.step = loss, step
         super().__init__(
-            f"the loss is {loss} at step {step} of seed {seed}: training has come apart; lower the "
-            "learning rate, or make the network smaller"
+            f"the loss is {loss} at step {step} of seed {seed}: training diverged; lower the "
+            "learning rate or use a smaller network"
         )
 
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """What a block of steps reports."""
+    """The record of a block of steps."""
 
     iteration: int  # steps done so far
     loss: list[float]  # mean over the block, one per seed
@@ -70,10 +68,18 @@ class BlockRecord:
 
 
 class Trainer:
-    """Trains one kernel per seed, side by side.
+    """Trains one kernel per seed, all in one loop.
 
-    All state of the loop is here: parameters, optimiser, generators, iteration. A checkpoint
-    taken between blocks holds all of it, so a resumed run is the run itself.
+    It holds the whole state of the loop: parameters, optimiser, generators, iteration. A checkpoint
+    between blocks contains all of it, so a resumed run equals an uninterrupted one.
+
+    Args:
+        problem: what to train.
+        recipe: how to train it.
+        seeds: one kernel each.
+        device: where to train.
+        start: trained kernels, one per seed, whose parameters are taken over.
+        distributed: the ranks that share each batch; one by default.
     """
 
     def __init__(
@@ -83,22 +89,15 @@ class Trainer:
         seeds: Sequence[int],
         device: torch.device | str = "cpu",
         start: Sequence[Kernel] | None = None,
-        processes: Distributed | None = None,
+        distributed: Distributed | None = None,
     ) -> None:
-        """start: kernels trained before, one per seed, whose parameters are taken over.
-        processes: those among which each batch is shared; by default this one alone."""
         if not seeds or len(set(seeds)) != len(seeds):
             raise InputError(f"trainer: needs distinct seeds, got {list(seeds)}")
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
-        self.processes = processes or Distributed()
-        if self.shared:
-            self.processes.check(recipe.batch // recipe.accumulate)
-        at_once = recipe.batch // recipe.accumulate
-        halved = at_once % 2 == 0 or (recipe.accumulate == 1 and at_once > 1)
-        if isinstance(problem.objective, OnCouples) and not halved:
-            raise InputError(f"trainer: couples are half of a batch; {at_once} have no half")
+        self.distributed = distributed or Distributed()
+        self.distributed.check(recipe.batch // recipe.accumulate)
         self.device = torch.device(device)
-        problem.process.to(self.device)
+        problem.paths.to(self.device)
         self.stack = SeedEnsemble(problem, seeds, self.device, recipe.ema_decay > 0, recipe.bf16)
         if start is not None:
             self.stack.start_from(start)
@@ -108,8 +107,8 @@ class Trainer:
         self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
         inner = inner_matrices(self.stack.kernels[0]) if recipe.muon_ratio else set()
         if recipe.muon_ratio and not inner:
-            raise InputError("recipe: Muon is for networks with an nn.ModuleList of layers")
-        self.optimiser = Muon(  # AdamW, where it is given no matrices
+            raise InputError("recipe: Muon needs a network with an nn.ModuleList of layers")
+        self.optimiser = Muon(  # equals AdamW if there are no matrices
             self.parameters.values(),
             [p for name, p in self.parameters.items() if name in inner],
             recipe.muon_ratio,
@@ -122,16 +121,16 @@ class Trainer:
         self.seconds = 0.0
 
     def blocks(self) -> Iterator[BlockRecord]:
-        """Train to the end, a record after each block. The whole loop."""
+        """The training loop: train to the end and yield a record after each block."""
         run: Callable[[PathSample, Tensor], Tensor] | None = None
-        ahead: Drawn | None = None
-        aside = self._aside()
+        prefetched: Block | None = None
+        stream = self._prefetch_stream()
         while self.iteration < self.recipe.iterations:
             started = time.perf_counter()
             objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
             if objective is not self.stack.step.objective:
                 self.stack.step.objective, run = objective, None
-            paths, self.generators = ahead or self._next_block(self.iteration)
+            paths, self.generators = prefetched or self._next_block(self.iteration)
             steps = len(paths.x)
             rates = torch.tensor(
                 [
@@ -140,12 +139,12 @@ class Trainer:
                 ],
                 device=self.device,
             )
-            # A captured step is bound to its block's size; only the last may be shorter.
+            # A captured step has a fixed block size; only the last block may be shorter.
             if run is None or (isinstance(run, CapturedBlock) and steps < self.recipe.block):
                 run = self._prepared(paths, rates)
-            with _tf32(self.recipe.tf32) if self.shared else contextlib.nullcontext():
+            with _tf32(self.recipe.tf32) if self.accumulates else contextlib.nullcontext():
                 losses = run(paths, rates)  # (steps, seeds)
-            ahead = self._ahead(self.iteration + steps, aside)
+            prefetched = self._prefetch(self.iteration + steps, stream)
             losses = losses.cpu()
             self._check(losses)
             self.iteration += steps
@@ -153,34 +152,33 @@ class Trainer:
             yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
 
     def kernels(self) -> list[Kernel]:
-        """The kernels as they are now, one per seed: the running ema, if one is kept."""
+        """The current kernels, one per seed, with EMA weights if there is an EMA."""
         return self.stack.members(self.ema or self.parameters)
 
-    def _aside(self) -> torch.cuda.Stream | None:
-        """A stream beside that of the steps, on a GPU; what was put there before, it finds done."""
+    def _prefetch_stream(self) -> torch.cuda.Stream | None:
+        """On a GPU, a second stream that waits for all work submitted so far."""
         if self.device.type != "cuda":
             return None
-        if self.device not in ASIDE.streams:
-            ASIDE.streams[self.device] = torch.cuda.Stream(self.device)
-        stream = ASIDE.streams[self.device]
+        if self.device not in PREFETCH.streams:
+            PREFETCH.streams[self.device] = torch.cuda.Stream(self.device)
+        stream = PREFETCH.streams[self.device]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         return stream
 
-    def _ahead(self, iteration: int, aside: torch.cuda.Stream | None) -> Drawn | None:
-        """The block that begins there, if one does, drawn while a GPU is at the steps before it.
+    def _prefetch(self, iteration: int, stream: torch.cuda.Stream | None) -> Block | None:
+        """Draw the block that starts at an iteration while the GPU runs the steps before it.
 
-        On a stream of its own, since drawing waits, now and then, for what it has drawn so far.
+        On a second stream, because drawing sometimes synchronises with its own work.
         """
-        if aside is None or iteration >= self.recipe.iterations:
+        if stream is None or iteration >= self.recipe.iterations:
             return None
-        with torch.cuda.stream(aside):
-            drawn = self._next_block(iteration)
-        torch.cuda.current_stream(self.device).wait_stream(aside)
-        return drawn
+        with torch.cuda.stream(stream):
+            block = self._next_block(iteration)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        return block
 
-    def _next_block(self, iteration: int) -> Drawn:
-        """The trainer's own generators stay as they are until a block is trained on: what a
-        checkpoint keeps of them is from before."""
+    def _next_block(self, iteration: int) -> Block:
+        """Draw a block with copies of the generators: a checkpoint must hold those before it."""
         generators = [g.clone_state() for g in self.generators]
         steps = min(self.recipe.block, self.recipe.iterations - iteration)
         return self._draw(steps, generators), generators
@@ -188,56 +186,55 @@ class Trainer:
     def _draw(self, steps: int, generators: Sequence[torch.Generator]) -> PathSample:
         """Paths for a block: every tensor ``(steps, seeds, batch, ...)``."""
         shape = (steps, self.recipe.batch)
-        drawn = [self.problem.paths(shape, g) for g in generators]
-        whole = (torch.stack(parts, 1) for parts in zip(*drawn, strict=True))
-        return PathSample(*(self.processes.share(part, 2) for part in whole))
+        batches = [self.problem.sample(shape, g) for g in generators]
+        paths = tree_map(lambda *tensors: torch.stack(tensors, 1), *batches)
+        return tree_map(lambda tensor: self.distributed.part(tensor, 2), paths)
 
     @property
-    def shared(self) -> bool:
-        """Whether a step's gradient comes in pieces: from processes, or one after the other."""
-        return self.processes.count > 1 or self.recipe.accumulate > 1
+    def accumulates(self) -> bool:
+        """Whether a gradient is a mean of several: over ranks or over parts of the batch."""
+        return self.distributed.count > 1 or self.recipe.accumulate > 1
 
-    def _gathered(self, step: Gradient) -> Gradient:
-        """The clipped mean of the gradients of all pieces of a batch."""
-        pieces, processes, clip = self.recipe.accumulate, self.processes, self.recipe.clip
+    def _mean_gradient(self, step: Gradient) -> Gradient:
+        """The clipped mean of the gradients of all parts of a batch."""
+        parts, ranks, clip = self.recipe.accumulate, self.distributed, self.recipe.clip
 
         def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
-            found = [
-                step(parameters, ema, PathSample(*(a[:, i::pieces] for a in path)))
-                for i in range(pieces)
+            results = [
+                step(parameters, ema, PathSample(*(a[:, i::parts] for a in path)))
+                for i in range(parts)
             ]
-            losses, gradients = tree_map(lambda *parts: sum(parts) / pieces, *found)
-            if processes.count > 1:
-                losses, *means = processes.mean([losses, *gradients.values()])
+            losses, gradients = tree_map(lambda *values: sum(values) / parts, *results)
+            if ranks.count > 1:
+                losses, *means = ranks.mean([losses, *gradients.values()])
                 gradients = dict(zip(gradients, means, strict=True))
             return losses, clipped(gradients, clip)
 
         return gradient
 
     def _prepared(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
-        length = getattr(self.problem.process, "length", 1)
-        quick = quick_attention(self.stack.kernels[0], length)
+        quick = quick_attention(self.stack.kernels[0], self.problem.paths.length)
         with EXCLUSIVE, _tf32(self.recipe.tf32), quick:
             return self._runner(paths, rates)
 
     def _runner(self, paths: PathSample, rates: Tensor) -> Callable[[PathSample, Tensor], Tensor]:
-        """The code that steps through a block: compiled where that pays, captured on CUDA."""
+        """The function that trains on a block: compiled if that pays, captured on CUDA."""
         clip = self.recipe.clip
 
         def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
-            if self.shared:
+            if self.accumulates:
                 return self.stack.gradient(parameters, ema, path)
             return self.stack.clipped_gradient(parameters, ema, path, clip)
 
         first = _at(paths, 0)
-        if self.shared:
+        if self.accumulates:
             first = PathSample(*(a[:, :: self.recipe.accumulate] for a in first))
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
         long = self.recipe.iterations >= COMPILE_FROM
         compile = long if self.recipe.compiled is None else self.recipe.compiled
         if self.device.type == "cpu" and not compile and self.recipe.iterations < TRACE_FROM:
             plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
-            return self._stepwise(self._gathered(plain) if self.shared else plain)
+            return self._stepwise(self._mean_gradient(plain) if self.accumulates else plain)
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.ema, first))
         worth_it = compile and can_compile(self.device)
@@ -250,8 +247,8 @@ class Trainer:
         step: Gradient = compiled(graph) if worth_it else graph
         if in_turn:
             step = _one_by_one(step, len(self.seeds))
-        if self.shared:
-            return self._stepwise(self._gathered(step))
+        if self.accumulates:
+            return self._stepwise(self._mean_gradient(step))
         if self.device.type == "cuda":
             return CapturedBlock(self, step, paths, rates)
         return self._stepwise(step)
@@ -268,7 +265,7 @@ class Trainer:
     def _advance(self, gradient: Gradient, path: PathSample, rates: Tensor) -> Tensor:
         """One optimisation step for all seeds; the losses before it, ``(seeds,)``.
 
-        rates: ``(2,)``, those of the optimiser and of the ema.
+        rates: ``(2,)``, the learning rate and the rate of the EMA.
         """
         losses, gradients = gradient(self.parameters, self.ema, path)
         for name, p in self.parameters.items():
@@ -278,17 +275,17 @@ class Trainer:
         self._update_ema(rates[1])
         return losses
 
-    def _update_ema(self, pace: Tensor) -> None:
-        """``ema <- ema + pace (parameters - ema)``."""
+    def _update_ema(self, rate: Tensor) -> None:
+        """``ema <- ema + rate (parameters - ema)``."""
         averages = list(self.ema.values())
         parameters = [self.parameters[name] for name in self.ema]
-        if averages and self.device.type == "cuda":  # all in a few launches
-            ways = torch._foreach_sub(parameters, averages)
-            torch._foreach_mul_(ways, pace)
-            torch._foreach_add_(averages, ways)
+        if averages and self.device.type == "cuda":  # in a few launches
+            differences = torch._foreach_sub(parameters, averages)
+            torch._foreach_mul_(differences, rate)
+            torch._foreach_add_(averages, differences)
             return
         for ema, p in zip(averages, parameters, strict=True):
-            ema.lerp_(p, pace)
+            ema.lerp_(p, rate)
 
     def _check(self, losses: Tensor) -> None:
         bad = (~losses.isfinite()).nonzero()
@@ -299,24 +296,24 @@ class Trainer:
 
 
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:
-    """The gradients of all seeds from a step that takes one at a time."""
+    """The gradients of all seeds from a step for one seed."""
 
     def gradient(parameters: Stacked, ema: Stacked, path: PathSample) -> tuple[Tensor, Stacked]:
-        given = (parameters, ema, path)
-        found = [step(*tree_map(lambda a, i=i: a[i : i + 1], given)) for i in range(seeds)]
-        return tree_map(lambda *parts: torch.cat(parts), *found)
+        inputs = (parameters, ema, path)
+        results = [step(*tree_map(lambda a, i=i: a[i : i + 1], inputs)) for i in range(seeds)]
+        return tree_map(lambda *parts: torch.cat(parts), *results)
 
     return gradient
 
 
-def train(
+def train_kernel(
     problem: Problem,
     recipe: Recipe,
     seed: int = 0,
     device: torch.device | str = "cpu",
     start: Kernel | None = None,
 ) -> Kernel:
-    """Train one kernel to the end, from the weights of ``start`` if given, and return it."""
+    """Train one kernel, from the weights of ``start`` if given, and return it."""
     trainer = Trainer(problem, recipe, [seed], device, None if start is None else [start])
     for _ in trainer.blocks():
         pass
@@ -324,9 +321,9 @@ def train(
 
 
 class CapturedBlock:
-    """A training step recorded once as a CUDA graph and replayed: no launch costs, no Python.
+    """A training step captured once as a CUDA graph and replayed without launch overhead.
 
-    The graph reads step ``index`` of a block held in fixed memory and moves the index on.
+    The graph reads step ``index`` of a block in fixed memory and increments the index.
     """
 
     def __init__(
@@ -344,11 +341,11 @@ class CapturedBlock:
             self.losses.index_copy_(0, self.index, losses[None])
             self.index += 1
 
-        # Capture needs warm-up steps; they must leave no trace in the training state.
+        # Capture needs warm-up steps, which must not change the training state.
         weights = [*trainer.parameters.values(), *trainer.ema.values()]
         before = [p.clone() for p in weights]
-        # Capture on a stream of its own; a thread that has one already keeps to it, so that
-        # no other thread draws or allocates on a stream that is being captured.
+        # Capture on a separate stream. A thread that already has its own keeps it, so that no
+        # other thread draws or allocates on a stream during capture.
         here = torch.cuda.current_stream()
         stream = torch.cuda.Stream() if here == torch.cuda.default_stream() else here
         stream.wait_stream(here)
@@ -381,7 +378,7 @@ class CapturedBlock:
 
 @contextlib.contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
-    """What a captured step computes with is decided while it is captured."""
+    """Allow TensorFloat-32 inside; a captured step keeps the setting of its capture."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = allowed
     try:

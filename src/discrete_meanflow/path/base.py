@@ -1,0 +1,18 @@
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from discrete_meanflow.process import PathSample, Process
+
+
+class Paths(nn.Module, ABC):
+    """A law of training batches."""
+
+    process: Process
+    length: int = 1  # positions of a sequence; a chain has one
+    from_teacher: bool = False  # whether endpoints follow from their starts, as in teacher pairs
+
+    @abstractmethod
+    def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
+        """Draw a batch of the given shape, with ``draws`` samples of x_t per path."""

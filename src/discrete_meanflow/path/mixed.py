@@ -1,0 +1,31 @@
+import torch
+from torch.utils._pytree import tree_map
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.path.base import Paths
+from discrete_meanflow.process import PathSample
+
+
+class MixedPaths(Paths):
+    """A batch with equal numbers of paths from each of several laws, concatenated."""
+
+    def __init__(self, *parts: Paths) -> None:
+        super().__init__()
+        first = parts[0]
+        if any(p.process is not first.process or p.length != first.length for p in parts):
+            raise InputError("mixed paths: all parts must have the same process and length")
+        self.process, self.length = first.process, first.length
+        self.from_teacher = any(part.from_teacher for part in parts)
+        self.parts = parts
+        for i, part in enumerate(parts):
+            self.add_module(str(i), part)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
+        *outer, batch = shape
+        count = len(self.parts)
+        sizes = [(batch + i) // count for i in range(count)]
+        batches = [
+            part.sample((*outer, size), g, draws)
+            for part, size in zip(self.parts, sizes, strict=True)
+        ]
+        return tree_map(lambda *tensors: torch.cat(tensors, len(outer)), *batches)

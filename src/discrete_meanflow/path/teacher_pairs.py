@@ -1,0 +1,65 @@
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data.base import digest
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.path.base import Paths
+from discrete_meanflow.process import OneHotFlow, PathSample
+from discrete_meanflow.types import Point, Tokens
+
+
+class TeacherPairs(Paths):
+    """Pairs ``(X_r, x)`` from ODE trajectories of a teacher, as a data set.
+
+    ``X_r`` is a state of the trajectory and x a symbol per position drawn from the law
+    ``q_{r,t}(X_r)`` that leads from it to ``X_t``. At (r, t) = (0, 1) a pair is noise and the end
+    of its trajectory: the pairs of reflow (Liu et al. 2022, arXiv:2209.03003).
+
+    Args:
+        process: the process whose flow the teacher integrates.
+        starts: ``X_r``, ``(N, D, V)``.
+        ends: x, ``(N, D)``.
+        times: (r, t) of each pair, ``(N, 2)``.
+        observed: which positions were observed, bool ``(N, D)``; None if none ever is.
+    """
+
+    from_teacher = True
+    starts: Tensor
+    ends: Tensor
+    times: Tensor
+    observed: Tensor | None
+
+    def __init__(
+        self,
+        process: OneHotFlow,
+        starts: Point,
+        ends: Tokens,
+        times: Tensor,
+        observed: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        masks = ends.shape if observed is None else observed.shape
+        if starts.shape != (*ends.shape, process.states) or masks != ends.shape:
+            raise InputError(
+                f"teacher pairs: starts of shape {tuple(starts.shape)} do not fit ends of shape "
+                f"{tuple(ends.shape)} over {process.states} symbols"
+            )
+        if times.shape != (len(ends), 2) or not bool((times[:, 0] < times[:, 1]).all()):
+            raise InputError("teacher pairs: each pair needs two times r < t")
+        self.process, self.length = process, ends.shape[1]
+        tensors = {"starts": starts, "ends": ends, "times": times.float(), "observed": observed}
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor, persistent=False)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
+        """Pairs drawn with replacement."""
+        pick = torch.randint(len(self.ends), shape, generator=g, device=g.device)
+        r, t = (time[..., None] for time in self.times[pick].unbind(-1))
+        if self.observed is not None:
+            r, t = (torch.where(self.observed[pick], 1.0, time) for time in (r, t))
+        x, x1 = self.starts[pick].float(), self.ends[pick].long()
+        y = x[..., None].expand(*x.shape, draws)
+        return PathSample(x, r, t, y, torch.empty(*x.shape, 0, device=x.device), x1, t)
+
+    def extra_repr(self) -> str:
+        return f"pairs={len(self.ends)}, digest={digest(self.ends)}"

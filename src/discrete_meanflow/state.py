@@ -1,0 +1,119 @@
+"""The two types of state: one of n symbols, or a point of R^n."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.simplex import delta
+from discrete_meanflow.types import Point, State, Tokens
+
+
+@dataclass(frozen=True)
+class StateSpace(ABC):
+    """What each position of a state holds. Kernels and processes of one space fit together."""
+
+    size: int  # n
+
+    @abstractmethod
+    def point(self, x: State, dtype: torch.dtype) -> Point:
+        """The state as a point, ``(*batch, n)``: what a network sees."""
+
+    @abstractmethod
+    def state(self, point: Point) -> State:
+        """The inverse of ``point``."""
+
+    @abstractmethod
+    def positions(self, x: State) -> torch.Size:
+        """The shape of the positions: ``(*batch,)``."""
+
+    @abstractmethod
+    def time_shape(self, x: State) -> torch.Size:
+        """The shape of times that are equal in all positions."""
+
+    @abstractmethod
+    def where(self, mask: Tensor, a: State, b: State) -> State:
+        """``a`` in the positions of the mask, ``b`` elsewhere."""
+
+    @abstractmethod
+    def check(self, x: State) -> None:
+        """Raise an error if x is not a state of this space."""
+
+    def observe(self, x: State, tokens: Tokens, observed: Tensor) -> State:
+        """The state x with ``tokens`` in the observed positions (bool, ``(*batch,)``)."""
+        shape = self.positions(x)
+        if observed.dtype != torch.bool or observed.shape != shape:
+            raise InputError(
+                f"observed must be bool of shape {tuple(shape)}, got {observed.dtype} of shape "
+                f"{tuple(observed.shape)}"
+            )
+        symbols = tokens.expand(shape)[observed]
+        if bool(((symbols < 0) | (symbols >= self.size)).any()):
+            raise InputError(f"observed tokens must lie in 0 .. {self.size - 1}")
+        return self.where(observed, self._from_tokens(tokens, x), x)
+
+    @abstractmethod
+    def _from_tokens(self, tokens: Tokens, like: State) -> State:
+        """Tokens as states."""
+
+
+class Discrete(StateSpace):
+    """A position holds one of the symbols ``0 .. n - 1``: the state of a CTMC."""
+
+    def point(self, x: Tokens, dtype: torch.dtype) -> Point:
+        return delta(x, self.size, dtype)
+
+    def state(self, point: Point) -> Tokens:
+        return point.argmax(-1)
+
+    def positions(self, x: Tokens) -> torch.Size:
+        return x.shape
+
+    def time_shape(self, x: Tokens) -> torch.Size:
+        return x.shape
+
+    def where(self, mask: Tensor, a: Tokens, b: Tokens) -> Tokens:
+        return torch.where(mask, a, b)
+
+    def check(self, x: Tokens) -> None:
+        if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+            raise InputError(f"start states must be integers, got {x.dtype}")
+        if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < self.size:
+            wrong = int(x.min()) if int(x.min()) < 0 else int(x.max())
+            raise InputError(f"start states must lie in 0 .. {self.size - 1}, got {wrong}")
+
+    def _from_tokens(self, tokens: Tokens, like: Tokens) -> Tokens:
+        return tokens
+
+
+class Continuous(StateSpace):
+    """A position holds a point of R^n; the symbols are its corners ``e_1 .. e_n``."""
+
+    def point(self, x: Point, dtype: torch.dtype) -> Point:
+        return x
+
+    def state(self, point: Point) -> Point:
+        return point
+
+    def positions(self, x: Point) -> torch.Size:
+        return x.shape[:-1]
+
+    def time_shape(self, x: Point) -> torch.Size:
+        return torch.Size((*x.shape[:-2], 1))
+
+    def where(self, mask: Tensor, a: Point, b: Point) -> Point:
+        return torch.where(mask[..., None], a, b)
+
+    def check(self, x: Point) -> None:
+        if not x.is_floating_point() or x.shape[-1] != self.size:
+            raise InputError(
+                f"this kernel has continuous states over {self.size} symbols; start from points, "
+                f"process.source(shape, g), got {x.dtype} of shape {tuple(x.shape)}"
+            )
+        if not bool(x.isfinite().all()):
+            raise InputError("the start contains NaN or infinite values")
+
+    def _from_tokens(self, tokens: Tokens, like: Point) -> Point:
+        return delta(tokens, self.size, like.dtype)
