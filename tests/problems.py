@@ -1,17 +1,24 @@
-"""The zoo: every instance that the laws are run over, in one place."""
+"""The zoo: every instance that the laws run over."""
 
 import torch
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.chains import BulkQueue
 from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
-from discrete_meanflow.data import BigramChain, IndependentCategorical, Law, TokenArray
-from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, Kernel, UnconstrainedKernel
+from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
+from discrete_meanflow.kernel import (
+    BoundaryKernel,
+    BridgeKernel,
+    FlowMapKernel,
+    Kernel,
+    UnconstrainedKernel,
+)
 from discrete_meanflow.network import MLP
 from discrete_meanflow.process import (
     Absorbing,
     ChainProcess,
     Masking,
+    OneHotFlow,
     Process,
     SequenceProcess,
     SimulatedProcess,
@@ -24,6 +31,7 @@ from discrete_meanflow.times import (
     FromSource,
     LogitNormal,
     MixedTimes,
+    OnDiagonal,
     TimeSampler,
     UniformGap,
 )
@@ -57,13 +65,14 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "mixed": MixedTimes(0.25, UniformGap(0.01)),
     "from the source": FromSource(0.01),
     "diagonal": MixedTimes(0.0, UniformGap(0.01)),
-    "tau": ClockUniform(5, 0.25),
+    "clock": ClockUniform(5, 0.25),
+    "on the diagonal": OnDiagonal(ClockUniform(5)),
 }
 
 
 def noisy_ring(states: int) -> Structured:
     """Structured noise on a ring; a slow one, so that its kernels are far from uniform."""
-    return Structured(TokenArray(torch.arange(states)[:, None], states), chains.ring(states, 0.5))
+    return Structured(chains.ring(states, 0.5))
 
 
 def kernels(states: int = 4) -> dict[str, Kernel]:
@@ -71,11 +80,12 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
     with torch.random.fork_rng():
         torch.manual_seed(3)
         made: dict[str, Kernel] = {
-            "boundary, exponential": BoundaryKernel(MLP(states, 16, 3), Exponential(3.0)),
-            "boundary, linear": BoundaryKernel(MLP(states, 16, 3), Linear()),
-            "unconstrained": UnconstrainedKernel(MLP(states, 16, 3)),
-            "carry-over": BoundaryKernel(MLP(states, 16, 3), Linear(), mask=states - 1),
+            "boundary, exponential": BoundaryKernel(MLP(states, 16, 3), states, Exponential(3.0)),
+            "boundary, linear": BoundaryKernel(MLP(states, 16, 3), states, Linear()),
+            "unconstrained": UnconstrainedKernel(MLP(states, 16, 3), states),
+            "carry-over": BoundaryKernel(MLP(states, 16, 3), states, Linear(), mask=states - 1),
             "bridge": BridgeKernel(MLP(states, 16, 3), noisy_ring(states)),
+            "flow map": FlowMapKernel(MLP(states, 16, 3), states),
         }
         for kernel in made.values():
             for p in kernel.parameters():
@@ -118,13 +128,13 @@ def masking_noise(vocabulary: int) -> ConstantGenerator:
 
 
 def sequence_processes() -> dict[str, SequenceProcess]:
-    data = TokenArray(torch.tensor([[0, 1], [2, 2], [1, 0], [0, 0], [1, 2]]), 3)
     return {
-        "masking": Masking(data),
-        "absorbing": Absorbing(data, 1),
-        "uniform": Uniform(data),
-        "structured, ring": Structured(data, chains.ring(3)),
-        "structured, ordinal": Structured(data, chains.birth_death(3)),
-        "structured, uniform": Structured(data, uniform_noise(3)),
-        "structured, masking": Structured(data, masking_noise(3)),
+        "masking": Masking(3),
+        "absorbing": Absorbing(3, 1),
+        "uniform": Uniform(3),
+        "structured, ring": Structured(chains.ring(3)),
+        "structured, ordinal": Structured(chains.birth_death(3)),
+        "structured, uniform": Structured(uniform_noise(3)),
+        "structured, masking": Structured(masking_noise(3), 3),
+        "one-hot flow": OneHotFlow(3),
     }

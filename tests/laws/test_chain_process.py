@@ -1,4 +1,4 @@
-"""Laws of every reference process."""
+"""Laws of every chain process."""
 
 import pytest
 import torch
@@ -102,13 +102,13 @@ def test_each_stratified_level_is_uniform():
     assert passes_chi_square((levels * 10).long(), torch.full((10,), 0.1))
 
 
-def test_a_window_that_is_too_small_is_refused():
+def test_a_window_that_is_too_small_is_rejected():
     process = SimulatedProcess(chains.BulkQueue(), 8)
-    with pytest.raises(InputError, match="8 states; choose more"):
+    with pytest.raises(InputError, match="8 states; increase them"):
         process.path(at(0.5, 1.0, 100), seeded())
 
 
-def test_a_bad_initial_law_is_refused():
+def test_a_bad_initial_law_is_rejected():
     with pytest.raises(InputError, match="sum to 1"):
         ChainProcess(GENERATORS["ring"], torch.tensor([0.5, 0.5, 0.5]))
     with pytest.raises(InputError, match="3 probabilities"):
