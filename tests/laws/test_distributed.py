@@ -1,4 +1,4 @@
-"""Laws of training in several processes: as one, with the same data."""
+"""Laws of data parallelism: several ranks train as one, on the same data."""
 
 import json
 import math
@@ -18,14 +18,16 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import ResidualKL
+from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import OneHotFlow
+from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import (
     Distributed,
     FlowMapDistillation,
     Recipe,
     Trainer,
     checkpoint,
-    coupling,
+    distillation,
     sequence_problem,
 )
 
@@ -34,39 +36,39 @@ SCRIPT = textwrap.dedent("""
     import atexit, psutil, sys, torch
     # Registered before the processes meet, so asked after all that they leave to the end.
     atexit.register(lambda: print("alone" if psutil.Process().num_threads() == 1 else "not"))
-    from discrete_meanflow.training import Processes, Recipe, Trainer
+    from discrete_meanflow.training import Distributed, Recipe, Trainer
     sys.path.insert(0, sys.argv[2])
-    from laws.test_processes import couples, problem, RECIPE
+    from laws.test_distributed import pairs, problem, RECIPE
     torch.set_num_threads(1)
-    processes = Processes.here("cpu")
-    trainer = Trainer(problem(sys.argv[3]), RECIPE, [0], processes=processes)
+    ranks = Distributed.from_environment("cpu")
+    trainer = Trainer(problem(sys.argv[3]), RECIPE, [0], distributed=ranks)
     losses = [record.loss for record in trainer.blocks()]
-    made = couples(processes) if sys.argv[3] == "soft" else ()
-    torch.save((losses, trainer.parameters, made), f"{sys.argv[1]}/{processes.rank}.pt")
+    made = pairs(ranks) if sys.argv[3] == "flow map" else ()
+    torch.save((losses, trainer.parameters, made), f"{sys.argv[1]}/{ranks.rank}.pt")
 """)
 RECIPE = Recipe(6, batch=16, learning_rate=1e-3, ema_decay=0.9, block=3)
 
 
 def problem(name):
-    if name == "soft":
+    if name == "flow map":
         return sequence_problem(LAW, process=OneHotFlow)
     return sequence_problem(LAW, objective=ResidualKL())  # takes a derivative in forward mode
 
 
-def couples(processes):
-    """By an untrained kernel, in seven lots: the last round has work for one process of two."""
+def pairs(ranks):
+    """From an untrained kernel, in seven chunks: the last round has work for one of two ranks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coupling, "lot_size", lambda *sizes: 10)
+        patch.setattr(distillation, "chunk_size", lambda *sizes: 10)
         network, rounds = DiT(3, 4, 32, 1, 2), []
         for i, p in enumerate(network.parameters()):
             torch.nn.init.normal_(p, generator=torch.Generator().manual_seed(i))
-        made = FlowMapDistillation(65, 2, RECIPE).couples(
-            OneHotFlow(LAW, conditioning=0.5), FlowMapKernel(network, 3), 0,
-            lambda done: bool(rounds.append(done)), processes,
+        made = FlowMapDistillation(65, 2, RECIPE).teacher_pairs(
+            DataPaths(OneHotFlow(3), LAW, ClockUniform(3), conditioning=0.5),
+            FlowMapKernel(network, 3), 0, lambda done: bool(rounds.append(done)), ranks,
         )  # fmt: skip
     assert rounds[-1] == 1
-    assert len(rounds) == math.ceil(7 / processes.count)
-    return made.starts, made.ends, made.pairs, made.held
+    assert len(rounds) == math.ceil(7 / ranks.count)
+    return made.starts, made.ends, made.times, made.observed
 
 
 def alone(name, recipe=RECIPE):
@@ -92,10 +94,12 @@ def launched(words, launcher=TORCHRUN):
 
 
 @pytest.mark.parametrize(
-    ("name", "launcher"), [("soft", ACCELERATE), ("residual", TORCHRUN)], ids=["soft", "residual"]
+    ("name", "launcher"),
+    [("flow map", ACCELERATE), ("residual", TORCHRUN)],
+    ids=["flow map", "residual"],
 )
-def test_two_processes_are_one(name, launcher, tmp_path):
-    """The ranks agree bit for bit, and both with one process that has the whole batch."""
+def test_two_ranks_train_as_one(name, launcher, tmp_path):
+    """The ranks agree bit for bit, and with one rank that has the whole batch."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = launched([str(script), str(tmp_path), "tests", name], launcher)
@@ -106,38 +110,38 @@ def test_two_processes_are_one(name, launcher, tmp_path):
     )
     assert losses == others
     assert all(torch.equal(first[n], second[n]) for n in first)
-    if name == "soft":  # couples that each made half of
+    if name == "flow map":  # each rank made half of the pairs
         assert all(map(torch.equal, made, theirs))
-        assert all(map(torch.equal, made, couples(Distributed())))
+        assert all(map(torch.equal, made, pairs(Distributed())))
     one, parameters = alone(name)
     assert torch.allclose(torch.tensor(losses), torch.tensor(one), rtol=1e-4)
     # AdamW's first steps follow the sign of tiny gradients: rounding shows, and no more.
     assert gap(first, parameters) < 0.3 * RECIPE.iterations * RECIPE.learning_rate
 
 
-@pytest.mark.parametrize("name", ["soft", "residual"])
-def test_a_batch_in_pieces_is_the_batch(name):
+@pytest.mark.parametrize("name", ["flow map", "residual"])
+def test_gradient_accumulation_is_the_whole_batch(name):
     losses, parameters = alone(name)
     pieces, others = alone(name, Recipe(**{**RECIPE.__dict__, "accumulate": 4}))
     assert torch.allclose(torch.tensor(losses), torch.tensor(pieces), rtol=1e-4)
     assert gap(parameters, others) < 0.3 * RECIPE.iterations * RECIPE.learning_rate
 
 
-def test_shares_keep_the_halves_of_a_batch():
+def test_the_parts_of_a_batch_are_disjoint():
     batch = torch.arange(8)[None]
-    shares = [Distributed(2, rank).share(batch, 1)[0].tolist() for rank in (0, 1)]
-    assert shares == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    parts = [Distributed(2, rank).part(batch, 1)[0].tolist() for rank in (0, 1)]
+    assert parts == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
-def test_what_cannot_be_shared_is_refused():
-    with pytest.raises(InputError, match="cannot be shared by 3 processes: take a multiple of 6"):
-        Trainer(problem("soft"), RECIPE, [0], processes=Distributed(3, 0))
-    with pytest.raises(InputError, match="3 pieces do not divide 16"):
+def test_batches_that_cannot_be_divided_are_rejected():
+    with pytest.raises(InputError, match="divided among 3 ranks: use a multiple of 3"):
+        Trainer(problem("flow map"), RECIPE, [0], distributed=Distributed(3, 0))
+    with pytest.raises(InputError, match="accumulate=3 does not divide the batch of 16"):
         Recipe(1, batch=16, accumulate=3)
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
-def test_a_run_of_two_processes_is_a_run(launcher, tmp_path):
+def test_two_ranks_make_a_run(launcher, tmp_path):
     """``dmf train`` under a launcher, its second stage on one process alone."""
     words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
     (tmp_path / "words.txt").write_text("\n".join(words))
@@ -163,7 +167,7 @@ def test_a_run_of_two_processes_is_a_run(launcher, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
-def test_a_signal_to_one_process_stops_all_and_one_alone_goes_on(tmp_path):
+def test_a_signal_to_one_rank_stops_all_and_one_resumes(tmp_path):
     """In the middle of a stage; the run then ends as if there had always been one."""
     words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
     (tmp_path / "words.txt").write_text("\n".join(words))

@@ -205,9 +205,7 @@ def test_bad_sizes_are_rejected():
     ("shape", "together"), [((3,), 1), ((6,), 2), ((2, 12), 8)]
 )  # of 6 positions 8 fit into a tile
 @pytest.mark.parametrize("name", ["transformer", "DiT"])
-def test_fused_attention_equals_plain_attention(
-    name, shape, together, monkeypatch
-):
+def test_fused_attention_equals_plain_attention(name, shape, together, monkeypatch):
     """As on a GPU in half precision, where it is taken."""
     network, (x, r, t) = NETWORKS[name], batch(*shape)
     fused = []

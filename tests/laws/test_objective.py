@@ -22,6 +22,7 @@ from discrete_meanflow.objective import (
 from discrete_meanflow.process import ChainProcess, PathSample, SimulatedProcess
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.simplex import categorical
+from discrete_meanflow.state import Discrete
 from problems import seeded
 
 U = chains.random_dense(3, seeded(5), 4.0)
@@ -35,7 +36,7 @@ class TiltedExactKernel(Kernel):
     """
 
     def __init__(self, generator, states):
-        super().__init__(nn.Identity())
+        super().__init__(nn.Identity(), Discrete(states))
         self.u = generator.matrix
         self.theta = nn.Parameter(torch.zeros(states, states, dtype=torch.float64))
 
@@ -128,7 +129,7 @@ def test_more_draws_vary_less():
 
 
 def test_forward_mode_is_the_finite_difference_inside_the_loss():
-    kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
+    kernel = BoundaryKernel(MLP(3, 16, 3), 3, Exponential(6.0)).double()
     path, _ = enumerated(RING)
     exact, finite = (
         objective(kernel, path)
@@ -147,13 +148,13 @@ def test_forward_mode_is_the_finite_difference_inside_the_loss():
 
 
 def test_no_gradient_flows_through_the_models_own_target():
-    kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
+    kernel = BoundaryKernel(MLP(3, 16, 3), 3, Exponential(6.0)).double()
     path, _ = enumerated(RING)
     assert not ModelExpectation(RING)(kernel, path).requires_grad
 
 
 def test_weights_add_up():
-    kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
+    kernel = BoundaryKernel(MLP(3, 16, 3), 3, Exponential(6.0)).double()
     path, _ = enumerated(RING)
     a, b = OBJECTIVES["single sample"], OBJECTIVES["transition likelihood"]
     total = Weighted((0.5, a), (2.0, b))(kernel, path)
@@ -162,7 +163,7 @@ def test_weights_add_up():
 
 def test_the_boundary_penalty_is_zero_by_construction_only():
     path, _ = enumerated(RING)
-    kernel = BoundaryKernel(MLP(3, 16, 3), Exponential(6.0)).double()
+    kernel = BoundaryKernel(MLP(3, 16, 3), 3, Exponential(6.0)).double()
     assert BoundaryPenalty(3)(kernel, path).item() == 0
 
 
@@ -174,7 +175,7 @@ def test_a_process_without_a_matrix_trains_by_sampling_only():
             estimator(queue)
 
 
-def test_bad_parameters_are_refused():
+def test_bad_parameters_are_rejected():
     with pytest.raises(InputError, match="at least one draw"):
         SampledRate(RING, 0)
     with pytest.raises(InputError, match="weights >= 0"):

@@ -26,10 +26,10 @@ from discrete_meanflow.objective import (
     ResidualKL,
     SampledRate,
     Weighted,
-    flow_map,
     forward_mode,
     hybrid,
     remaining_time,
+    self_distillation,
 )
 from discrete_meanflow.objective.time_derivative import value_and_slope
 from discrete_meanflow.process import (
@@ -38,6 +38,7 @@ from discrete_meanflow.process import (
     Masking,
     OneHotFlow,
     PathSample,
+    RandomPositions,
     Structured,
     Uniform,
 )
@@ -48,13 +49,13 @@ from problems import GENERATORS, seeded, uniform_noise
 
 DATA = TokenArray(torch.tensor([[0, 0]] * 9 + [[1, 1]] * 6 + [[2, 0]] * 4 + [[1, 2]]), 3)
 PROCESSES = {
-    "masking": Masking(DATA),
-    "absorbing": Absorbing(DATA, 1),
-    "structured": Structured(DATA, uniform_noise(3)),
-    "ring": Structured(DATA, chains.ring(3)),
-    "ordinal": Structured(DATA, chains.birth_death(3)),
+    "masking": Masking(3),
+    "absorbing": Absorbing(3, 1),
+    "structured": Structured(uniform_noise(3)),
+    "ring": Structured(chains.ring(3)),
+    "ordinal": Structured(chains.birth_death(3)),
     # Not Markov given x_r: there the targets are unbiased for the slope of P(x_t | x_r).
-    "uniform": Uniform(DATA),
+    "uniform": Uniform(3),
 }
 R, T = 0.3, 0.8
 every_process = pytest.mark.parametrize("process", PROCESSES.values(), ids=PROCESSES)
@@ -66,7 +67,7 @@ def corruption(process, x1, r):
         one = torch.ones((), dtype=torch.float64)
         return process.noising(one * r, one)[:, x1]
     law = torch.zeros(process.states, dtype=torch.float64)
-    law[getattr(process, "token", slice(None))] += 1 - r
+    law[slice(None) if process.token is None else process.token] += 1 - r
     law /= law.sum() / (1 - r)
     law[x1] += r
     return law
@@ -126,7 +127,7 @@ class Tilted(nn.Module):
         self.theta = nn.Parameter(torch.zeros(n, n, 2, n, dtype=torch.float64))
 
     def forward(self, x, r, t):
-        index = (x[..., 0], x[..., 1])
+        index = x.argmax(-1).unbind(-1)
         # The tilt changes with t, so that the residual is probed in that direction, too.
         return self.log_q[index] + (1 + t[..., None]) * self.theta[index]
 
@@ -134,7 +135,7 @@ class Tilted(nn.Module):
 def kernel_of(process, network):
     if isinstance(process, Structured):
         return BridgeKernel(network, process)
-    return BoundaryKernel(network, Linear(), mask=getattr(process, "token", None))
+    return BoundaryKernel(network, process.states, Linear(), mask=process.token)
 
 
 OBJECTIVES = {
@@ -169,7 +170,7 @@ def test_the_exact_kernel_is_stationary(process, make):
     (gradient,) = expected_gradient(make(process), kernel, path, weight)
     assert gradient.abs().max() < 1e-9
     with torch.no_grad():
-        noise = getattr(process, "token", 0)
+        noise = getattr(process, "token", None) or 0
         network.theta[noise, noise, 0, 0] = 0.3
     (gradient,) = expected_gradient(make(process), kernel, path, weight)
     assert gradient.abs().max() > 1e-4
@@ -190,7 +191,7 @@ def test_every_estimator_is_unbiased(process, r, t):
     """``E[g | x_r]`` is ``d/dt K_{r,t}(., x_r)`` of the exact kernel, by enumeration."""
     kernel = kernel_of(process, Tilted(process, r))
     for estimator in (SampledRate(process), SampledRate(process, 2), RaoBlackwell(process)):
-        path, weight = enumerated(process, r, t, max(1, estimator.draws))
+        path, weight = enumerated(process, r, t, max(1, estimator.needs.draws))
         exact = forward_mode(lambda t, path=path: kernel.probs(path.x, path.r, t), path.t).detach()
         g = estimator(kernel, path)
         for here, mean, _ in conditional_means(g, path, weight):
@@ -199,7 +200,7 @@ def test_every_estimator_is_unbiased(process, r, t):
 
 def variance(estimator, r, t):
     """``E |g - E[g | x_r]|^2``, summed over positions."""
-    path, weight = enumerated(estimator.process, r, t, max(1, estimator.draws))
+    path, weight = enumerated(estimator.process, r, t, max(1, estimator.needs.draws))
     total = 0.0
     for here, mean, _ in conditional_means(g := estimator(None, path), path, weight):
         total += ((g[here] - mean).square().sum((-1, -2)) * weight[here]).sum().item()
@@ -246,19 +247,19 @@ def test_the_kl_form_is_cross_entropy_for_a_network_blind_to_t():
     process = PROCESSES["masking"]
     torch.manual_seed(0)
     path, _ = enumerated(process)
-    blind = BoundaryKernel(DiagonalNetwork(MLP(4, 16, 3)), Linear(), mask=process.token).double()
+    blind = BoundaryKernel(DiagonalNetwork(MLP(4, 16, 3)), 4, Linear(), mask=process.token).double()
     same = [objective(blind, path).item() for objective in (ResidualKL(), KernelCE())]
     assert same[0] == pytest.approx(same[1], abs=1e-14)
-    seeing = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    seeing = BoundaryKernel(MLP(4, 16, 3), 4, Linear(), mask=process.token).double()
     assert abs(ResidualKL()(seeing, path) - KernelCE()(seeing, path)) > 1e-5
 
 
-def test_the_kl_form_is_a_law_and_counts_its_clamps():
+def test_the_kl_form_is_a_law_and_counts_clamping():
     """qtilde sums to one over x1; a network that falls steeply in t runs into the clamp."""
     process = PROCESSES["masking"]
     path, _ = enumerated(process)
     torch.manual_seed(0)
-    kernel = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    kernel = BoundaryKernel(MLP(4, 16, 3), 4, Linear(), mask=process.token).double()
     total = 0.0
     for token in range(4):
         value, bracket = ResidualKL()._at_x1(
@@ -271,9 +272,9 @@ def test_the_kl_form_is_a_law_and_counts_its_clamps():
     class Falling(nn.Module):
         def forward(self, x, r, t):
             slope = torch.tensor([-40.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-            return (t[..., None] * slope).expand(*x.shape, 4)
+            return (t[..., None] * slope).expand(x.shape)
 
-    falling = BoundaryKernel(Falling(), Linear(), mask=process.token)
+    falling = BoundaryKernel(Falling(), 4, Linear(), mask=process.token)
     assert 0 < ResidualKL().clamped(falling, path) < 1
     assert ResidualKL()(falling, path).isfinite()
     with pytest.raises(InputError, match="floor must lie in"):
@@ -287,13 +288,13 @@ def test_estimators_say_what_they_need():
     times = torch.zeros(4, dtype=torch.float64)
     path = chain.path(TimePair(times, times + 0.5), torch.Generator())
     with pytest.raises(InputError, match="KL form needs"):
-        ResidualKL()(BoundaryKernel(MLP(3, 16, 3), Linear()), path)
+        ResidualKL()(BoundaryKernel(MLP(3, 16, 3), 3, Linear()), path)
 
 
 def test_revealed_positions_stay_and_cost_nothing():
     process = PROCESSES["masking"]
     torch.manual_seed(0)
-    kernel = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    kernel = BoundaryKernel(MLP(4, 16, 3), 4, Linear(), mask=process.token).double()
     x = torch.tensor([[0, 2], [1, 1]])
     r, t = (torch.full((2, 1), s, dtype=torch.float64) for s in (R, T))
     assert torch.equal(kernel.probs(x, r, t), delta(x, 4, torch.float64))
@@ -305,10 +306,10 @@ def test_revealed_positions_stay_and_cost_nothing():
         assert all(g is None or g.abs().max() == 0 for g in gradients)
 
 
-def test_posterior_regression_looks_at_one_time_only():
+def test_posterior_regression_depends_on_one_time():
     process = PROCESSES["masking"]
     torch.manual_seed(0)
-    kernel = BoundaryKernel(MLP(4, 16, 3), Linear(), mask=process.token).double()
+    kernel = BoundaryKernel(MLP(4, 16, 3), 4, Linear(), mask=process.token).double()
     path, _ = enumerated(process)
     later = path._replace(t=path.t + 0.1)
     assert PosteriorRegression()(kernel, path) == PosteriorRegression()(kernel, later)
@@ -320,8 +321,8 @@ def test_the_ends_of_the_hybrid_are_its_terms():
     assert hybrid(a, b, 0) is a
     assert hybrid(a, b, math.inf) is b
     assert isinstance(hybrid(a, b, 0.1), Weighted)
-    assert hybrid(a, b, 0.1).draws == 1
-    assert hybrid(ResidualKL(), b, 0.1).diagonal == ResidualKL.diagonal > 0
+    assert hybrid(a, b, 0.1).needs.draws == 1
+    assert hybrid(ResidualKL(), b, 0.1).needs.diagonal == ResidualKL.needs.diagonal > 0
     for weight in (-1.0, math.nan):
         with pytest.raises(InputError, match="lambda must be >= 0"):
             hybrid(a, b, weight)
@@ -330,12 +331,20 @@ def test_the_ends_of_the_hybrid_are_its_terms():
 def test_cross_entropy_says_what_it_needs():
     path, _ = enumerated(PROCESSES["masking"])
     with pytest.raises(InputError, match="law q"):
-        KernelCE()(UnconstrainedKernel(MLP(4, 16, 3)).double(), path)
+        KernelCE()(UnconstrainedKernel(MLP(4, 16, 3), 4).double(), path)
     chain = ChainProcess(GENERATORS["ring"])
     times = torch.zeros(4, dtype=torch.float64)
     path = chain.path(TimePair(times, times + 0.5), torch.Generator())
     with pytest.raises(InputError, match="clean data x1"):
-        KernelCE()(BoundaryKernel(MLP(3, 16, 3), Linear()), path)
+        KernelCE()(BoundaryKernel(MLP(3, 16, 3), 3, Linear()), path)
+
+
+def observed_path(process):
+    """A batch in which some positions of every sequence may be observed."""
+    times = TimePair(*torch.full((2, 64), R, dtype=torch.float64))
+    g = seeded()
+    x1, observed = DATA.sample((64,), g), RandomPositions(1.0).sample((64,), 2, g)
+    return process.path(x1, times, g, observed=observed)
 
 
 @pytest.mark.parametrize(
@@ -347,16 +356,15 @@ def test_cross_entropy_says_what_it_needs():
     ],
     ids=lambda network: type(network).__name__,
 )
-def test_what_is_clamped_has_no_tangent(network):
-    """The slope is that of the positions that move: only their times are stepped."""
+def test_observed_positions_have_no_tangent(network):
+    """The derivative is that of the generated positions: only their times are stepped."""
     for p in network.double().parameters():
         nn.init.normal_(p, std=0.3, generator=seeded())
-    process = Masking(DATA, conditioning=1.0)
-    g = seeded()
-    path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), g)
+    process = Masking(3)
+    path = observed_path(process)
     path = path._replace(r=path.r.double(), t=torch.where(path.r < 1, T, 1.0).double())
-    known = path.r == 1
-    assert (known.any(-1, keepdim=True) & (path.x == process.token)).any()  # masks beside them
+    observed = path.r == 1
+    assert (observed.any(-1, keepdim=True) & (path.x == process.token)).any()  # masks beside
     kernel = kernel_of(process, network)
     found = []
 
@@ -374,23 +382,23 @@ def test_what_is_clamped_has_no_tangent(network):
     assert (slope - (path.t - path.r) * finite).abs().max() < 1e-7
 
 
-def test_what_is_clamped_has_no_tangent_in_the_forward_equation(monkeypatch):
+def test_observed_positions_have_no_tangent_in_the_lagrangian_loss(monkeypatch):
     network = Transformer(3, 2, 16, 1, 2, 16, 8).double()
     for p in network.parameters():
         nn.init.normal_(p, std=0.3, generator=seeded())
-    kernel, process = FlowMapKernel(network, 3), OneHotFlow(DATA, conditioning=1.0)
-    path = process.path(TimePair(*torch.full((2, 64), R, dtype=torch.float64)), seeded())
+    kernel = FlowMapKernel(network, 3)
+    path = observed_path(OneHotFlow(3))
     r, t = path.r.double(), torch.where(path.r < 1, T, 1.0).double()
     path = path._replace(x=path.x.double(), r=r, t=t)
     assert ((r < 1).any(-1) & (r == 1).any(-1)).any()
-    found = []
+    calls = []
 
-    def look(f, t):
-        found.append(value_and_slope(f, t))
-        return found[-1]
+    def record(f, t):
+        calls.append(value_and_slope(f, t))
+        return calls[-1]
 
-    monkeypatch.setattr(flow_map, "value_and_slope", look)
+    monkeypatch.setattr(self_distillation, "value_and_slope", record)
     LagrangianLoss()(kernel, path)
     h = 1e-6 * (r < 1).double()
     ahead, behind = (network(path.x, r, t + step).log_softmax(-1) for step in (h, -h))
-    assert (found[0][1] - (ahead - behind) / 2e-6).abs().max() < 1e-7
+    assert (calls[0][1] - (ahead - behind) / 2e-6).abs().max() < 1e-7

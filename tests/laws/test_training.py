@@ -8,7 +8,7 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_on
+from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_for
 from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
 from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import (
@@ -30,6 +30,7 @@ from discrete_meanflow.objective import (
     hybrid,
     remaining_time,
 )
+from discrete_meanflow.path import ChainPaths, DataPaths
 from discrete_meanflow.process import (
     Absorbing,
     ChainProcess,
@@ -62,10 +63,10 @@ class WritesInPlace(MLP):
 
 def problem(objective=None, process=None, kernel=None):
     process = process or ChainProcess(RING)
+    n = process.states
     return Problem(
-        process,
-        UniformGap(0.01),
-        kernel or (lambda: BoundaryKernel(MLP(process.states, 32, 3), Exponential(6.0))),
+        ChainPaths(process, UniformGap(0.01)),
+        kernel or (lambda: BoundaryKernel(MLP(n, 32, 3), n, Exponential(6.0))),
         objective(process) if objective else KernelResidual(SampledRate(process)),
     )
 
@@ -78,33 +79,31 @@ PROBLEMS = {
     "likelihood": problem(lambda p: TransitionLikelihood()),
     "penalty": problem(
         lambda p: Weighted((1.0, KernelResidual(SampledRate(p))), (10.0, BoundaryPenalty(3))),
-        kernel=lambda: UnconstrainedKernel(MLP(3, 32, 3)),
+        kernel=lambda: UnconstrainedKernel(MLP(3, 32, 3), 3),
     ),
     "model expectation": problem(lambda p: KernelResidual(ModelExpectation(p))),
     "finite difference": problem(lambda p: KernelResidual(SampledRate(p), finite_difference)),
-    "writes in place": problem(kernel=lambda: BoundaryKernel(WritesInPlace(3), Exponential(6.0))),
+    "writes in place": problem(
+        kernel=lambda: BoundaryKernel(WritesInPlace(3), 3, Exponential(6.0))
+    ),
     "queue": problem(process=processes()["queue"]),
 }
 LAW = BigramChain.dirichlet(3, 4, 1.0)
 
 
-def small_transformer(process, single_time=False):
-    network = Transformer(process.states, process.length, 16, 1, 2, 16, 8)
+def small_transformer(process, diagonal=False):
+    network = Transformer(process.states, LAW.length, 16, 1, 2, 16, 8)
     if isinstance(process, Structured):
         return BridgeKernel(network, process)
-    return BoundaryKernel(
-        DiagonalNetwork(network) if single_time else network,
-        Linear(),
-        getattr(process, "token", None),
-    )
+    network = DiagonalNetwork(network) if diagonal else network
+    return BoundaryKernel(network, process.states, Linear(), process.token)
 
 
-def sequences(objective, process=None, single_time=False):
-    process = process or Masking(LAW)
+def sequences(objective, process=None, diagonal=False):
+    process = process or Masking(3)
     return Problem(
-        process,
-        UniformGap(0.02),
-        lambda: small_transformer(process, single_time),
+        DataPaths(process, LAW, UniformGap(0.02)),
+        lambda: small_transformer(process, diagonal),
         objective(process),
     )
 
@@ -112,7 +111,7 @@ def sequences(objective, process=None, single_time=False):
 PROBLEMS |= {
     "sequences, KR": sequences(lambda p: KernelResidual(SampledRate(p))),
     "sequences, KCE": sequences(lambda p: KernelCE()),
-    "sequences, PR": sequences(lambda p: PosteriorRegression(), single_time=True),
+    "sequences, PR": sequences(lambda p: PosteriorRegression(), diagonal=True),
     "sequences, hybrid": sequences(
         lambda p: hybrid(KernelResidual(SampledRate(p)), KernelCE(), 0.1)
     ),
@@ -120,29 +119,29 @@ PROBLEMS |= {
         lambda p: KernelResidual(RaoBlackwell(p), weight=remaining_time)
     ),
     "sequences, KL form": sequences(lambda p: ResidualKL()),
-    "sequences, uniform": sequences(lambda p: KernelResidual(SampledRate(p)), Uniform(LAW)),
-    "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(LAW, 0)),
+    "sequences, uniform": sequences(lambda p: KernelResidual(SampledRate(p)), Uniform(3)),
+    "sequences, absorbing": sequences(lambda p: KernelCE(), Absorbing(3, 0)),
     "sequences, structured": sequences(
-        lambda p: KernelResidual(SampledRate(p)), Structured(LAW, chains.ring(3))
+        lambda p: KernelResidual(SampledRate(p)), Structured(chains.ring(3))
     ),
 }
 
 
-def soft(objective):
-    process = OneHotFlow(LAW, conditioning=0.5)
-    states, length = LAW.vocabulary, LAW.length
+def flow_map(objective):
+    process = OneHotFlow(3)
     return Problem(
-        process,
-        ClockUniform(states),
-        lambda: kernel_on(process, FlatMLP(states, length, 16, 1)),
+        DataPaths(process, LAW, ClockUniform(3), conditioning=0.5),
+        lambda: kernel_for(process, FlatMLP(3, LAW.length, 16, 1)),
         objective,
     )
 
 
 FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
 PROBLEMS |= {
-    "soft, composition": soft(FLOW_MAP),
-    "soft, forward equation": soft(Weighted((1.0, PosteriorRegression()), (1.0, LagrangianLoss()))),
+    "flow map, semigroup": flow_map(FLOW_MAP),
+    "flow map, Lagrangian": flow_map(
+        Weighted((1.0, PosteriorRegression()), (1.0, LagrangianLoss()))
+    ),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -170,7 +169,7 @@ def test_the_traced_step_is_the_step(p):
 
 
 @every_problem
-def test_side_by_side_is_one_by_one(p):
+def test_stacked_seeds_are_trained_as_one_by_one(p):
     """A plain loop over one seed, written out, ends at the weights of the stacked loop."""
     recipe = Recipe(6, batch=16, block=3)
     trainer = Trainer(p, recipe, [1, 2])
@@ -183,7 +182,7 @@ def test_side_by_side_is_one_by_one(p):
         optimiser = torch.optim.AdamW(kernel.parameters(), weight_decay=recipe.weight_decay)
         for step in range(recipe.iterations):
             if step % recipe.block == 0:
-                paths = p.paths((recipe.block, recipe.batch), g)
+                paths = p.sample((recipe.block, recipe.batch), g)
             path = tree_map(lambda a, i=step % recipe.block: a[i], paths)
             optimiser.param_groups[0]["lr"] = recipe.learning_rate_at(step)
             optimiser.zero_grad()
@@ -196,7 +195,7 @@ def test_side_by_side_is_one_by_one(p):
         assert (laws[0] - laws[1]).abs().max() < 2e-6
 
 
-def test_large_steps_take_the_seeds_in_turn(monkeypatch):
+def test_large_steps_train_the_seeds_in_turn(monkeypatch):
     recipe = Recipe(6, batch=16, block=3)
     p = PROBLEMS["sequences, hybrid"]
     stacked = Trainer(p, recipe, [1, 2])
@@ -235,11 +234,11 @@ def test_resume_is_bit_for_bit(p, tmp_path):
         assert torch.equal(whole.parameters[name], resumed.parameters[name])
 
 
-PHASED = soft(Phases((0.5, PosteriorRegression()), (0.5, FLOW_MAP)))
+PHASED = flow_map(Phases((0.5, PosteriorRegression()), (0.5, FLOW_MAP)))
 
 
 @pytest.mark.parametrize("cut", [10, 20, 30])
-def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
+def test_phases_and_emas_resume_bit_for_bit(cut, tmp_path):
     """Cut within a phase and between two."""
     recipe = Recipe(40, batch=16, block=10, ema_decay=0.9)
     whole = Trainer(PHASED, recipe, [1, 2])
@@ -256,37 +255,37 @@ def test_phases_and_averages_resume_bit_for_bit(cut, tmp_path):
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_paths_drawn_ahead_are_those_that_would_be_drawn(tmp_path, monkeypatch):
+def test_prefetched_paths_are_the_same_paths(tmp_path, monkeypatch):
     """As on a GPU: the same run, and the same when it goes on from a checkpoint."""
     recipe = Recipe(7, batch=8, block=2, ema_decay=0.9)
 
     def run(stop=99):
-        trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1, 2])
+        trainer = Trainer(PROBLEMS["flow map, semigroup"], recipe, [1, 2])
         losses = [record.loss for _, record in zip(range(stop), trainer.blocks(), strict=False)]
         return trainer, losses
 
     whole, losses = run()
 
-    def ahead(trainer, iteration, aside):
+    def prefetch(trainer, iteration, stream):
         before = [g.get_state() for g in trainer.generators]
         drawn = trainer._next_block(iteration) if iteration < 7 else None
         assert all(map(torch.equal, before, [g.get_state() for g in trainer.generators]))
         return drawn
 
-    monkeypatch.setattr(Trainer, "_ahead", ahead)
+    monkeypatch.setattr(Trainer, "_prefetch", prefetch)
     again, losses_again = run()
     assert losses_again == losses
     assert all(torch.equal(p, again.parameters[name]) for name, p in whole.parameters.items())
     cut, begun = run(2)
     checkpoint.save(tmp_path / "cut.safetensors", cut, {}, [])
-    resumed = Trainer(PROBLEMS["soft, composition"], recipe, [1, 2])
+    resumed = Trainer(PROBLEMS["flow map, semigroup"], recipe, [1, 2])
     checkpoint.load(tmp_path / "cut.safetensors", resumed, {})
     assert begun + [record.loss for record in resumed.blocks()] == losses
 
 
-def test_the_average_follows_the_weights_and_teaches():
+def test_the_ema_follows_the_weights_and_teaches():
     recipe = Recipe(3, batch=16, block=1, ema_decay=0.9)
-    trainer = Trainer(PROBLEMS["soft, composition"], recipe, [1])
+    trainer = Trainer(PROBLEMS["flow map, semigroup"], recipe, [1])
     for p in trainer.parameters.values():
         torch.nn.init.normal_(p, std=0.2, generator=seeded())
     trainer.ema = {name: p + 0.1 for name, p in trainer.parameters.items()}
@@ -299,7 +298,7 @@ def test_the_average_follows_the_weights_and_teaches():
             for module, weights in ((teacher, expected), (kernel, used)):
                 for name, p in module.named_parameters():
                     p.copy_(weights[name][0])
-        path = tree_map(lambda a: a[0], trainer.problem.paths((1, 16), g))
+        path = tree_map(lambda a: a[0], trainer.problem.sample((1, 16), g))
         loss = trainer.problem.objective(kernel, path, teacher)
         assert abs(loss.item() - record.loss[0]) < 1e-5
         alone = trainer.problem.objective(kernel, path).item()
@@ -312,8 +311,8 @@ def test_the_average_follows_the_weights_and_teaches():
     assert all(torch.equal(kept[name], p[0]) for name, p in trainer.ema.items())
 
 
-def test_training_goes_on_from_given_kernels():
-    p = PROBLEMS["soft, composition"]
+def test_training_starts_from_trained_kernels():
+    p = PROBLEMS["flow map, semigroup"]
     trained = [p.build(seed) for seed in (5, 6)]
     trainer = Trainer(p, Recipe(1), [1, 2], start=trained)
     for i, kernel in enumerate(trained):
@@ -361,7 +360,7 @@ def step_of(trainer):
 
 
 @compiles
-def test_steps_that_differ_in_constants_share_their_code(monkeypatch):
+def test_steps_that_differ_in_constants_share_code(monkeypatch):
     """Two weights of the hybrid: compiled once, each with its own gradient."""
     traced, shared = [], []
     for weight in (0.1, 3.0):
@@ -419,51 +418,52 @@ def test_a_compiled_run_resumes_bit_for_bit(monkeypatch, tmp_path):
     test_resume_is_bit_for_bit(PROBLEMS["single sample"], tmp_path)
 
 
-def test_what_is_not_trained_must_not_differ_between_seeds():
+def test_untrained_tensors_must_not_differ_between_seeds():
     class RandomFeatures(MLP):
         def __init__(self):
             super().__init__(3, 16, 2)
             self.register_buffer("directions", torch.randn(3))
 
-    bad = problem(kernel=lambda: BoundaryKernel(RandomFeatures(), Exponential(6.0)))
+    bad = problem(kernel=lambda: BoundaryKernel(RandomFeatures(), 3, Exponential(6.0)))
     with pytest.raises(InputError, match=r"'network.directions' is not trained but differs"):
         Trainer(bad, Recipe(1), [1, 2])
 
 
-def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="the network has states 4, the process 3"):
-        problem(kernel=lambda: BoundaryKernel(MLP(4), Exponential(6.0)))
-    with pytest.raises(InputError, match="the network has length 5, the process 4"):
-        Problem(
-            Masking(LAW),
-            UniformGap(0.02),
-            lambda: BoundaryKernel(DiagonalNetwork(Transformer(4, 5)), Linear()),
-            KernelCE(),
-        )
+def test_parts_that_do_not_fit_are_rejected():
+    with pytest.raises(InputError, match=r"kernel has Discrete\(size=4\), the process Discrete"):
+        problem(kernel=lambda: BoundaryKernel(MLP(4), 4, Exponential(6.0))).build(0)
+    with pytest.raises(InputError, match="needs points of 4 states"):
+        finish(Trainer(problem(kernel=lambda: UnconstrainedKernel(MLP(4), 3)), Recipe(1), [0]))
+    short = sequence_problem(LAW, kernel=lambda: kernel_for(Masking(3), Transformer(4, 5)))
+    with pytest.raises(InputError, match="needs sequences of length 5"):
+        finish(Trainer(short, Recipe(1), [0]))
     with pytest.raises(InputError, match="built on another process"):
         problem(lambda p: KernelResidual(SampledRate(ChainProcess(RING))))
 
 
-def test_kernels_of_another_process_are_refused():
-    masking, other = Masking(LAW), Structured(LAW, chains.ring(3))
+def test_kernels_of_another_process_are_rejected():
+    masking, ring = Masking(3), Structured(chains.ring(3))
     network = Transformer(4, 4, 16, 1, 2, 16, 8)
+
+    def build(process, kernel):
+        return Problem(DataPaths(process, LAW, UniformGap()), lambda: kernel, KernelCE()).build(0)
+
     with pytest.raises(InputError, match="mask is 1, the process's noise 3"):
-        Problem(masking, UniformGap(), lambda: BoundaryKernel(network, Linear(), 1), KernelCE())
+        build(masking, BoundaryKernel(network, 4, Linear(), 1))
     with pytest.raises(InputError, match="belongs to another process"):
-        Problem(masking, UniformGap(), lambda: BridgeKernel(network, other), KernelCE())
+        build(ring, BridgeKernel(network, Structured(chains.ring(3))))
 
 
-@pytest.mark.parametrize("kind", [Masking, Uniform, lambda d: Structured(d, chains.ring(3))])
-def test_one_step_and_several_from_any_source(kind):
-    """Trained for a moment from its own noise, each process generates what it was shown."""
-    p = sequence_problem(LAW, process=kind)
-    problem = Problem(p.process, p.times, lambda: small_transformer(p.process), KernelCE())
+@pytest.mark.parametrize("process", [Masking(3), Uniform(3), Structured(chains.ring(3))])
+def test_one_step_and_several_from_any_source(process):
+    """After a short training from its own noise, each process generates the marginals."""
+    problem = sequence_problem(LAW, process=process, kernel=lambda: small_transformer(process))
     trainer = Trainer(problem, Recipe(300, batch=64, learning_rate=5e-3), [1])
     finish(trainer)
     kernel, g = trainer.kernels()[0], seeded()
     for steps in (1, 4):
-        y = KernelSampler.steps(kernel, steps).sample(p.process.source((4000, 4), g), g)
-        assert marginal_tv(y, LAW, p.process.states) < 0.08
+        y = KernelSampler.steps(kernel, steps).sample(process.source((4000, 4), g), g)
+        assert marginal_tv(y, LAW, process.states) < 0.08
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_one_step_and_several_from_any_source(kind):
         lambda x: torch.zeros(3) + x * torch.zeros(3),
     ],
 )
-def test_zeros_that_are_none_are_kept(f):
+def test_tensors_that_are_not_zero_are_kept(f):
     x = torch.arange(3.0)
     assert torch.equal(trace(lambda x: f(x), x)(x), f(x))
 
@@ -497,7 +497,7 @@ def test_products_of_split_products_are_split(monkeypatch):
     assert torch.allclose(split(a, b, c), f(a, b, c))
 
 
-def test_what_is_rounded_and_read_again_is_stored_as_it_is():
+def test_rounded_values_that_are_read_again_are_stored():
     """Of a state in half precision, all that reads it reads one view, which a compiler stores; what
     is not read in float32, or not rounded here, has none."""
 
@@ -519,7 +519,7 @@ def test_what_is_rounded_and_read_again_is_stored_as_it_is():
 @pytest.mark.parametrize(
     "order", [lambda x: x, lambda x: x.t(), lambda x: torch.zeros(4, 4) + x.t()]
 )
-def test_what_is_stored_keeps_its_order(order):
+def test_stored_values_keep_their_layout(order):
     x = torch.rand(4, 4)
     graph = trace(lambda x: order(x).bfloat16().float(), x, fused=True)
     assert "as_strided" in graph.code
@@ -558,7 +558,7 @@ def test_training_recovers_a_kernel():
     exact = transition(RING, r, t)
 
     def error():
-        return kernel_error(trainer.kernels()[0].matrix(3, r, t).detach(), exact).max
+        return kernel_error(trainer.kernels()[0].matrix(r, t).detach(), exact).max
 
     before = error()
     finish(trainer)
@@ -587,7 +587,7 @@ def test_seeds_must_differ():
 
 
 @pytest.mark.parametrize("bad", [{"iterations": 0}, {"learning_rate": 0.0}, {"batch": 0}])
-def test_a_bad_recipe_is_refused(bad):
+def test_a_bad_recipe_is_rejected(bad):
     with pytest.raises(InputError, match="recipe"):
         Recipe(**{"iterations": 1, **bad})
 
@@ -603,7 +603,7 @@ class TestCheckpoint:
         return tmp_path / "state.safetensors"
 
     def load(self, path, settings=None, width=32):
-        p = problem(kernel=lambda: BoundaryKernel(MLP(3, width, 3), Exponential(6.0)))
+        p = problem(kernel=lambda: BoundaryKernel(MLP(3, width, 3), 3, Exponential(6.0)))
         trainer = Trainer(p, Recipe(20, batch=8), [1])
         checkpoint.load(path, trainer, settings or {"a": 1})
 
@@ -621,7 +621,7 @@ class TestCheckpoint:
         from safetensors.torch import save_file
 
         save_file({"x": torch.zeros(2)}, saved)
-        with pytest.raises(InputError, match="not written by this version"):
+        with pytest.raises(InputError, match="written by another version"):
             self.load(saved)
 
     def test_other_settings(self, saved):
@@ -632,24 +632,24 @@ class TestCheckpoint:
         with pytest.raises(InputError, match="lacks"):
             self.load(saved, width=16)
 
-    def test_soft_states_are_no_hard_ones(self, tmp_path):
-        """Though the same network takes both."""
+    def test_another_state_space(self, tmp_path):
+        """Though the same network serves both."""
         data = BigramChain.dirichlet(4, 6)
-        soft = sequence_problem(data, process=OneHotFlow)
-        hard = sequence_problem(
+        continuous = sequence_problem(data, process=OneHotFlow)
+        discrete = sequence_problem(
             data,
             process=Uniform,
-            kernel=lambda: BoundaryKernel(DiT(4, 6), Linear()),
+            kernel=lambda: BoundaryKernel(DiT(4, 6), 4, Linear()),
         )
-        path, recipe = tmp_path / "soft.safetensors", Recipe(1, batch=4)
-        trainer = Trainer(soft, recipe, [1])
+        path, recipe = tmp_path / "continuous.safetensors", Recipe(1, batch=4)
+        trainer = Trainer(continuous, recipe, [1])
         finish(trainer)
         checkpoint.save(path, trainer, {}, {})
-        checkpoint.load(path, Trainer(soft, recipe, [1]), {})
-        with pytest.raises(InputError, match="is of soft states, this is for hard"):
-            checkpoint.load(path, Trainer(hard, recipe, [1]), {})
-        with pytest.raises(InputError, match="start from is of soft states, this is for hard"):
-            Trainer(hard, recipe, [1], start=trainer.kernels())
+        checkpoint.load(path, Trainer(continuous, recipe, [1]), {})
+        with pytest.raises(InputError, match="has Continuous"):
+            checkpoint.load(path, Trainer(discrete, recipe, [1]), {})
+        with pytest.raises(InputError, match="start from has Continuous"):
+            Trainer(discrete, recipe, [1], start=trainer.kernels())
 
     def test_no_folder(self, tmp_path):
         trainer = Trainer(PROBLEMS["single sample"], Recipe(10, batch=8, block=10), [1])

@@ -1,4 +1,4 @@
-"""Laws of ordered sampling: groups that partition, draws that follow the joint law."""
+"""Laws of unmasking in groups: a partition, and draws that follow the joint law."""
 
 import itertools
 
@@ -10,9 +10,9 @@ from torch import nn
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.experiment.sequence_parts import exact_kernel
-from discrete_meanflow.kernel import BoundaryKernel
+from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior
 from discrete_meanflow.network import MLP, Transformer
+from discrete_meanflow.process import Masking
 from discrete_meanflow.sampler import UnmaskingSampler, bisection, forbid
 from discrete_meanflow.schedule import Linear
 from problems import seeded
@@ -22,6 +22,7 @@ V, D, N = 3, 5, 20_000
 
 
 CHAIN = BigramChain.dirichlet(V, D, 0.3, seed=1)
+EXACT = BoundaryKernel(ExactPosterior(CHAIN, Masking(V)), V + 1, Linear(), V)
 
 
 def joint_law():
@@ -55,13 +56,13 @@ def test_with_enough_steps_two_of_a_group_have_a_known_position_between(length):
 
 @pytest.mark.parametrize("steps", [4, 8])
 def test_bisection_draws_from_the_joint_law_of_a_chain(steps):
-    sampler = UnmaskingSampler.bisecting(exact_kernel(CHAIN), D, steps)
+    sampler = UnmaskingSampler.bisecting(EXACT, D, steps)
     assert passes_chi_square(numbers(sampler.sample(torch.full((N, D), V), seeded())), joint_law())
 
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_in_too_few_steps_it_does_not(steps):
-    sampler = UnmaskingSampler.bisecting(exact_kernel(CHAIN), D, steps)
+    sampler = UnmaskingSampler.bisecting(EXACT, D, steps)
     y = sampler.sample(torch.full((N, D), V), seeded())
     assert not passes_chi_square(numbers(y), joint_law())
 
@@ -69,7 +70,7 @@ def test_in_too_few_steps_it_does_not(steps):
 def test_known_positions_stay_and_the_others_follow_them():
     x = torch.full((N, D), V)
     x[:, 2] = 1
-    y = UnmaskingSampler(exact_kernel(CHAIN), [[2], [0, 4], [1, 3]]).sample(x, seeded())
+    y = UnmaskingSampler(EXACT, [[2], [0, 4], [1, 3]]).sample(x, seeded())
     assert (y[:, 2] == 1).all()
     given = joint_law().reshape([V] * D).clone()
     given[:, :, [0, 2]] = 0
@@ -77,30 +78,32 @@ def test_known_positions_stay_and_the_others_follow_them():
 
 
 class Recording(nn.Module):
-    """A network that remembers what it was asked."""
+    """A network that records its inputs."""
 
     def __init__(self):
         super().__init__()
         self.asked = []
 
     def forward(self, x, r, t):
-        self.asked.append((x.clone(), r.clone(), t.clone()))
-        return torch.zeros(*x.shape, V + 1)
+        self.asked.append((x.argmax(-1), r.clone(), t.clone()))
+        return torch.zeros_like(x)
 
 
-def test_the_network_is_asked_at_the_share_that_is_known():
+def test_the_network_is_evaluated_at_the_known_fraction():
     network = Recording()
     x = torch.full((2, D), V)
     x[1, 3] = 0  # known from the start
-    UnmaskingSampler(BoundaryKernel(network, Linear(), V), [[0, 4], [1, 2, 3]]).sample(x, seeded())
+    UnmaskingSampler(BoundaryKernel(network, V + 1, Linear(), V), [[0, 4], [1, 2, 3]]).sample(
+        x, seeded()
+    )
     for (states, r, t), known in zip(network.asked, ([0, 1], [2, 3]), strict=True):
         assert states.ne(V).sum(-1).tolist() == known
         assert torch.allclose(r, (torch.tensor(known) / D)[:, None].expand(2, D).double())
         assert bool((t == 1).all())
 
 
-def test_no_mask_is_left_and_adjustments_act_on_every_step():
-    flat = BoundaryKernel(Recording(), Linear(), V)
+def test_no_mask_remains_and_processors_act_on_every_step():
+    flat = BoundaryKernel(Recording(), V + 1, Linear(), V)
     y = UnmaskingSampler.bisecting(flat, D, 3).sample(torch.full((500, D), V), seeded())
     assert set(y.unique().tolist()) == {0, 1, 2}
     y = UnmaskingSampler.bisecting(flat, D, 3, [forbid(0)]).sample(
@@ -112,14 +115,14 @@ def test_no_mask_is_left_and_adjustments_act_on_every_step():
 @pytest.mark.parametrize(
     "groups", [[[0, 1], [1, 2, 3, 4]], [[1, 2, 3, 4, 5]], [], [[], [0, 1, 2, 3, 4]]]
 )
-def test_groups_that_are_no_partition_are_refused(groups):
+def test_groups_that_do_not_partition_are_rejected(groups):
     with pytest.raises(InputError, match="must lie in one group"):
-        UnmaskingSampler(exact_kernel(CHAIN), groups)
+        UnmaskingSampler(EXACT, groups)
 
 
-def test_a_kernel_without_masks_is_refused():
+def test_a_kernel_without_masks_is_rejected():
     with pytest.raises(InputError, match="kernel of masks"):
-        UnmaskingSampler(BoundaryKernel(MLP(4), Linear()), [[0]])
+        UnmaskingSampler(BoundaryKernel(MLP(4), 4, Linear()), [[0]])
 
 
 @pytest.mark.parametrize(
@@ -127,16 +130,18 @@ def test_a_kernel_without_masks_is_refused():
     [
         (torch.full((3, 4), V), "length 5"),
         (torch.tensor(V), "length 5"),
-        (torch.full((3, D), -1), "whole numbers"),
-        (torch.full((3, D), V + 5), "start state 8"),
+        (torch.full((3, D), -1), "must lie in 0 .. 3, got -1"),
+        (torch.full((3, D), V + 5), "must lie in 0 .. 3, got 8"),
     ],
 )
-def test_starts_that_do_not_fit_are_refused(x, what):
+def test_starts_that_do_not_fit_are_rejected(x, what):
     network = Transformer(V + 1, D, 16, 1, 2, 16, 8)
     with pytest.raises(InputError, match=what):
-        UnmaskingSampler.bisecting(BoundaryKernel(network, Linear(), V), D, 2).sample(x, seeded())
+        UnmaskingSampler.bisecting(BoundaryKernel(network, V + 1, Linear(), V), D, 2).sample(
+            x, seeded()
+        )
 
 
-def test_no_steps_are_refused():
+def test_no_steps_are_rejected():
     with pytest.raises(InputError, match="needs positions and steps"):
         bisection(5, 0)

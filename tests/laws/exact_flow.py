@@ -1,0 +1,58 @@
+"""The exact flow of an enumerable law, and a small problem with fully dependent positions."""
+
+import torch
+from torch import nn
+
+from discrete_meanflow.data import BigramChain, TokenArray
+from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
+from discrete_meanflow.network import FlatMLP
+from discrete_meanflow.path import DataPaths
+from discrete_meanflow.process import OneHotFlow
+from discrete_meanflow.schedule import Linear
+from discrete_meanflow.times import ClockUniform
+from discrete_meanflow.training import Problem
+
+LAW = BigramChain.dirichlet(3, 2, 1.0)
+PROCESS = OneHotFlow(3)
+TWINS = TokenArray(torch.tensor([[0, 0, 0], [1, 1, 1]]), 2)
+TWINS_PROCESS = OneHotFlow(2)
+
+
+class ExactFlow(nn.Module):
+    """``log q_{r,t}`` of the exact flow map: the exact diagonal posterior, integrated by RK4.
+
+    In ``w = -log(1 - time)`` the forward equation is ``dX/dw = q(X, w) - X``.
+    """
+
+    steps = 40
+
+    def __init__(self, law=LAW, process=PROCESS):
+        super().__init__()
+        self.diagonal = ExactPosterior(law, process)
+
+    def velocity(self, x, w):
+        time = 1 - torch.exp(-w)
+        return self.diagonal(x, time, time).exp() - x
+
+    def integrate(self, x, r, t):
+        w, end = (-torch.log(1 - s) for s in (r, t))
+        h = (end - w) / self.steps
+        for _ in range(self.steps):
+            k1 = self.velocity(x, w)
+            k2 = self.velocity(x + h[..., None] / 2 * k1, w + h / 2)
+            k3 = self.velocity(x + h[..., None] / 2 * k2, w + h / 2)
+            k4 = self.velocity(x + h[..., None] * k3, w + h)
+            x, w = x + h[..., None] / 6 * (k1 + 2 * k2 + 2 * k3 + k4), w + h
+        return x
+
+    def forward(self, x, r, t):
+        alpha = Linear()(r, t)[..., None]
+        off_diagonal = alpha > 0
+        q = (self.integrate(x, r, t) - (1 - alpha) * x) / torch.where(off_diagonal, alpha, 1.0)
+        return torch.where(off_diagonal, q.clamp(min=1e-30).log(), self.diagonal(x, r, r))
+
+
+def twins_problem(objective, conditioning=0.0, process=TWINS_PROCESS):
+    """Three positions that are always equal."""
+    paths = DataPaths(process, TWINS, ClockUniform(2, 0.2), conditioning)
+    return Problem(paths, lambda: FlowMapKernel(FlatMLP(2, 3, 64, 1), 2), objective)
