@@ -35,6 +35,7 @@ from discrete_meanflow.times import (
     TimeSampler,
     UniformGap,
 )
+from extra_chains import pulsed_ring, random_dense
 
 ALPHA = 1e-6  # level of every chi-square test: a true law fails one run in a million
 
@@ -45,9 +46,9 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 GENERATORS: dict[str, RateGenerator] = {
     **chains.paper_chains(),
-    "random dense": chains.random_dense(6, seeded(7)),
+    "random dense": random_dense(6, seeded(7)),
     "long ring": chains.ring(9, 5.0, 0.5),
-    "pulsed ring": chains.pulsed_ring(),
+    "pulsed ring": pulsed_ring(),
     "tilting birth-death": chains.tilting_birth_death(),
 }
 

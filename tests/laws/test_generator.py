@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator, TimeVaryingGenerator
+from discrete_meanflow.ctmc.magnus import magnus_product, ordered_product
 from discrete_meanflow.ctmc.mean_rate import identity_residual, integral_form, mean_rate
-from discrete_meanflow.ctmc.transition import (
-    Propagator,
-    magnus_product,
-    matrix_exponential,
-    ordered_product,
-    transition,
-    uniformization,
-    uniformized_action,
-)
+from discrete_meanflow.ctmc.propagator import Propagator
+from discrete_meanflow.ctmc.transition import matrix_exponential, transition
+from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.errors import InputError
+from extra_chains import Epidemic, pulsed_ring, random_dense, uniformization
 from problems import GENERATORS, seeded
 
 R = torch.tensor([0.0, 0.0, 0.13, 0.5, 0.7], dtype=torch.float64)
@@ -88,7 +84,7 @@ def test_uniformization_is_the_exponential(u):
 
 @given(rate=st.floats(0.0, 400.0), seed=st.integers(0, 10_000))
 def test_uniformization_holds_for_fast_chains(rate, seed):
-    u = chains.random_dense(4, seeded(seed), scale=rate)
+    u = random_dense(4, seeded(seed), scale=rate)
     K = uniformization(u, 0.0, 1.0)
     assert (K.sum(0) - 1).abs().max() < 1e-12
     assert np.abs(K.numpy() - scipy.linalg.expm(u.matrix.numpy())).max() < 1e-11
@@ -114,7 +110,7 @@ def test_ordered_product_converges_at_order_four():
 
 
 def test_stated_error_bounds_the_true_error():
-    u = chains.pulsed_ring()
+    u = pulsed_ring()
     # Rotations commute, so K = exp(integral of u): the two rates integrate in closed form.
     forward, backward = (
         2 * 0.7 + (1 - np.cos(1.4 * np.pi)) / (2 * np.pi),
@@ -141,7 +137,7 @@ def test_a_chain_too_fast_for_the_table_is_refused():
 
 
 def test_truncation_keeps_columns_zero_sum():
-    u = chains.truncate(chains.Epidemic(8), 81).to_dense()
+    u = chains.truncate(Epidemic(8), 81).to_dense()
     assert u.sum(0).abs().max() < 1e-12
     ConstantGenerator(u)
 

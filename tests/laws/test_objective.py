@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.chains import BulkQueue
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
@@ -23,9 +22,10 @@ from discrete_meanflow.process import ChainProcess, PathSample, SimulatedProcess
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.state import Discrete
+from extra_chains import random_dense
 from problems import seeded
 
-U = chains.random_dense(3, seeded(5), 4.0)
+U = random_dense(3, seeded(5), 4.0)
 RING = ChainProcess(U)
 
 

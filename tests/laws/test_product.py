@@ -1,18 +1,49 @@
 """Chains on products: the factorised kernel is exact for independent positions, and only then."""
 
 import itertools
+import math
 
 import torch
 
-from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator
-from discrete_meanflow.ctmc.product import factorised, independent
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.metric import total_variation
+from extra_chains import random_dense
 from problems import seeded
 
 SIZES = (2, 3, 4)
-PARTS = [chains.random_dense(n, seeded(n), 3.0) for n in SIZES]
+PARTS = [random_dense(n, seeded(n), 3.0) for n in SIZES]
+
+
+def independent(*generators):
+    """``u(y, x) = sum_d u_d(y_d, x_d) prod_{d' != d} delta(y_d', x_d')`` on V_1 x ... x V_D.
+
+    States are numbered with the last position fastest. Its kernel is the Kronecker product of
+    the positions' kernels.
+    """
+    u = generators[0].matrix
+    for generator in generators[1:]:
+        v = generator.matrix
+        u = torch.kron(u, torch.eye(len(v), dtype=u.dtype)) + torch.kron(
+            torch.eye(len(u), dtype=u.dtype), v
+        )
+    return ConstantGenerator(u)
+
+
+def factorised(K, sizes):
+    """The product of a joint kernel's per-position marginals, for each start state.
+
+    ``prod_d P(y_d | x)``: a factorised kernel with every marginal right. K is ``(n, n)`` with
+    ``n = prod(sizes)``, indexed [y, x].
+    """
+    states = math.prod(sizes)
+    grid = K.reshape(*sizes, states)
+    product = torch.ones(1, states, dtype=K.dtype)
+    for d in range(len(sizes)):
+        others = [axis for axis in range(len(sizes)) if axis != d]
+        marginal = grid.sum(others) if others else grid  # (V_d, n)
+        product = (product[:, None] * marginal[None]).reshape(-1, states)
+    return product
 
 
 def coupled(strength):
@@ -31,7 +62,7 @@ def gap(u, sizes, t):
     return total_variation(K.T, factorised(K, sizes).T).max().item()
 
 
-def test_the_joint_kernel_is_the_product_of_the_positions_kernels():
+def test_independent_positions_have_a_product_kernel():
     K = transition(independent(*PARTS), 0.2, 0.9)
     product = torch.ones(1, 1, dtype=torch.float64)
     for part in PARTS:
@@ -39,12 +70,12 @@ def test_the_joint_kernel_is_the_product_of_the_positions_kernels():
     assert (K - product).abs().max() < 1e-12
 
 
-def test_factorising_loses_nothing_when_positions_are_independent():
+def test_factorising_independent_positions_is_exact():
     for t in (0.01, 0.3, 1.0):
         assert gap(independent(*PARTS), SIZES, t) < 1e-12
 
 
-def test_factorising_a_coupled_chain_loses_more_the_longer_the_step():
+def test_the_error_of_factorising_grows_with_the_step():
     """The paper: the approximation error grows as the interval t - r widens."""
     lengths = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
     errors = [gap(coupled(4.0), (2, 2), t) for t in lengths]
@@ -54,5 +85,5 @@ def test_factorising_a_coupled_chain_loses_more_the_longer_the_step():
     assert errors[-1] > 0.05
 
 
-def test_it_loses_nothing_without_the_coupling():
+def test_factorising_is_exact_without_coupling():
     assert gap(coupled(0.0), (2, 2), 0.5) < 1e-12

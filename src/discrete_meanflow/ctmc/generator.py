@@ -14,12 +14,12 @@ from torch import Tensor
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
 
-TOLERANCE = 1e-9  # how far a column sum may be from zero, relative to the largest rate
-PROBES = 65  # times at which a time-varying generator is checked when it is built
+TOLERANCE = 1e-9  # of a column sum, relative to the largest rate
+PROBES = 65  # times at which a time-varying generator is checked
 
 
 def check_generator(u: Tensor, where: str = "generator") -> Tensor:
-    """Return u, or say which column breaks the definition and by how much.
+    """Return u, or raise an error that names the column that breaks the definition.
 
     Args:
         u: shape ``(*batch, n, n)``, float64.
@@ -51,7 +51,7 @@ class RateGenerator(ABC):
     """A map ``t -> u_t`` from times ``(*batch,)`` to matrices ``(*batch, n, n)``."""
 
     states: int
-    max_rate: float  # max over t, y, x of |u_t(y, x)|; the schedule takes c = 2 max|u|
+    max_rate: float  # max over t, y, x of |u_t(y, x)|
 
     @abstractmethod
     def at(self, t: Times) -> Matrix:
@@ -88,7 +88,7 @@ class TimeVaryingGenerator(RateGenerator):
         """
         Args:
             u: maps float64 times ``(*batch,)`` to matrices ``(*batch, n, n)``.
-            name: how messages and records call it.
+            name: used in messages and records.
         """
         self.u = u
         self.name = name

@@ -12,12 +12,9 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
-from discrete_meanflow.ctmc.transition import (
-    as_times,
-    magnus_product,
-    ordered_product,
-    transition,
-)
+from discrete_meanflow.ctmc.magnus import magnus_product, ordered_product
+from discrete_meanflow.ctmc.times import as_times
+from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
 
@@ -31,8 +28,8 @@ def mean_rate(generator: RateGenerator, r: Tensor | float, t: Tensor | float) ->
 def identity_residual(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
     """``ubar - (u_t K_{r,t} - (t - r) d/dt ubar)``: zero up to rounding.
 
-    The derivative is the forward-mode derivative of the kernel itself, so it does not
-    presuppose the forward equation that the identity comes from.
+    The derivative is the forward-mode derivative of the kernel, so it does not presuppose the
+    forward equation from which the identity follows.
     """
     r, t = _strict_times(r, t)
     kernel = _differentiable_kernel(generator, r, t)
@@ -57,7 +54,7 @@ def integral_form(
 def _strict_times(r: Tensor | float, t: Tensor | float) -> tuple[Times, Times]:
     r, t = as_times(r, t)
     if not bool((r < t).all()):
-        raise InputError("the mean rate needs r < t: at r = t it is the generator itself")
+        raise InputError("the mean rate needs r < t: at r = t it is the generator")
     return r, t
 
 

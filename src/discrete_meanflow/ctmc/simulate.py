@@ -1,38 +1,37 @@
-"""Exact paths of a chain, from a matrix or from nothing but its jump rates.
+"""Exact simulation of a chain from a matrix or from its jump rates.
 
-One loop serves all: propose the next jump at a bound of the exit rate, then take it or
-leave it (thinning). Where the bound is the exit rate itself, as for rates constant in time,
-no proposal is left and the loop is Gillespie's.
+One loop: propose the next jump at a bound of the exit rate, then accept or reject it (thinning).
+For rates constant in time the bound is the exit rate, every proposal is accepted, and the loop is
+Gillespie's algorithm.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
-from discrete_meanflow.ctmc.transition import as_times
+from discrete_meanflow.ctmc.times import as_times
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.types import State, Times
+from discrete_meanflow.types import Times, Tokens
 
 
 class JumpRates(ABC):
-    """A chain given by its jumps: enough to simulate, even with infinitely many states."""
+    """A chain given by its jump rates, possibly with infinitely many states."""
 
     @abstractmethod
-    def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
-        """Where x can jump at time t and how fast: targets and rates, both ``(*batch, J)``.
+    def jumps(self, x: Tokens, t: Times) -> tuple[Tensor, Tensor]:
+        """Targets and rates of the jumps from x at time t, both ``(*batch, J)``.
 
         Self-jumps and zero rates are allowed and do nothing.
         """
 
-    def exit_bound(self, x: State, t: Times) -> Times:
+    def exit_bound(self, x: Tokens, t: Times) -> Times:
         """A bound on the exit rate of x from time t on.
 
-        By default the rate at t, right for rates constant in time. Rates that grow with time
-        must give a bound of their own.
+        The default is the rate at t, which is correct for constant rates. Override it for rates
+        that grow with time.
         """
         return self.jumps(x, t)[1].sum(-1)
 
@@ -42,61 +41,37 @@ class MatrixRates(JumpRates):
 
     def __init__(self, generator: RateGenerator) -> None:
         self.generator = generator
-        # A time-varying rate was probed on a grid only: leave room between the probes. A
-        # path that still exceeds the bound is refused, never silently wrong.
+        # A time-varying rate is probed on a grid only: leave a margin between the probes. A path
+        # that still exceeds the bound raises an error.
         slack = 1.0 if isinstance(generator, ConstantGenerator) else 1.05
         self.bound = slack * generator.max_rate
 
-    def jumps(self, x: State, t: Times) -> tuple[Tensor, Tensor]:
+    def jumps(self, x: Tokens, t: Times) -> tuple[Tensor, Tensor]:
         n = self.generator.states
         u = self.generator.at(t).to(x.device)
         column = u.gather(-1, x[..., None, None].expand(*x.shape, n, 1))[..., 0]
         targets = torch.arange(n, device=x.device).expand(*x.shape, n)
-        return targets, column.clamp(min=0)  # the diagonal, -exit rate, is no jump
+        return targets, column.clamp(min=0)  # the diagonal is not a jump
 
-    def exit_bound(self, x: State, t: Times) -> Times:
+    def exit_bound(self, x: Tokens, t: Times) -> Times:
         if isinstance(self.generator, ConstantGenerator):
             return super().exit_bound(x, t)
         return torch.full_like(t, self.bound)
 
 
-class Paths(NamedTuple):
-    """A batch of piecewise-constant paths; after its last jump a path repeats itself."""
-
-    times: Tensor  # (batch, J): when state j is entered; infinity where there is no jump j
-    states: Tensor  # (batch, J)
-
-    def at(self, t: Times) -> State:
-        """``X_t`` of each path: shape ``(batch,)``."""
-        if bool((t < self.times[:, 0]).any()):
-            raise InputError("paths: asked for a time before the start of a path")
-        last = (self.times <= t[:, None]).sum(-1, keepdim=True) - 1
-        return self.states.gather(-1, last)[:, 0]
-
-
-def simulate_paths(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> Paths:
-    """Whole paths from ``X_r = x`` to time t. All of shape ``(batch,)``."""
-    r, t = as_times(r, t)
-    times, states = [r], [x]
-    for now, y in _proposals(rates, x, r, t, g):
-        times.append(now)
-        states.append(y)
-    return Paths(torch.stack(times, -1), torch.stack(states, -1))
-
-
-def simulate(rates: JumpRates, x: State, r: Times, t: Times, g: torch.Generator) -> State:
-    """``X_t`` given ``X_r = x``, without keeping the path. All of shape ``(batch,)``."""
+def simulate(rates: JumpRates, x: Tokens, r: Times, t: Times, g: torch.Generator) -> Tokens:
+    """Draw ``X_t`` given ``X_r = x``; all of shape ``(batch,)``."""
     r, t = as_times(r, t)
     y = x
-    for _, y in _proposals(rates, x, r, t, g):  # noqa: B007
+    for y in _proposals(rates, x, r, t, g):  # noqa: B007
         pass
     return y
 
 
 def _proposals(
-    rates: JumpRates, x: State, now: Times, t: Times, g: torch.Generator
-) -> Iterator[tuple[Times, State]]:
-    """Yield (time, states) after each proposed jump, until every path has passed t."""
+    rates: JumpRates, x: Tokens, now: Times, t: Times, g: torch.Generator
+) -> Iterator[Tokens]:
+    """Yield the states after each proposed jump, until every path has passed t."""
     while True:
         bound = rates.exit_bound(x, now)
         wait = torch.empty_like(now).exponential_(generator=g) / bound  # inf if absorbing
@@ -113,10 +88,10 @@ def _proposals(
                 f"simulation: exit rate {total[worst]:g} of state {x[worst].item()} exceeds its"
                 f" bound {bound[worst]:g}; give a larger exit_bound"
             )
-        # One uniform decides both whether the proposal is taken and where it leads.
+        # One uniform number decides whether the proposal is accepted and where it leads.
         level = torch.rand(now.shape, dtype=torch.float64, device=now.device, generator=g) * bound
-        taken = alive & (level < total)
+        accepted = alive & (level < total)
         choice = torch.searchsorted(cumulative, level[:, None], right=True)
         choice = choice.clamp(max=targets.shape[-1] - 1)
-        x = torch.where(taken, targets.gather(-1, choice)[:, 0], x)
-        yield torch.where(alive, now, torch.inf), x
+        x = torch.where(accepted, targets.gather(-1, choice)[:, 0], x)
+        yield x

@@ -3,7 +3,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.ctmc.transition import as_times
+from discrete_meanflow.ctmc.times import as_times
 from discrete_meanflow.state import StateSpace
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times, Tokens
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
-from discrete_meanflow.ctmc.transition import Propagator
+from discrete_meanflow.ctmc.propagator import Propagator
 from discrete_meanflow.process.base import PathSample, Process, check_initial
 from discrete_meanflow.simplex import categorical, quantile, spread_levels
 from discrete_meanflow.state import Discrete

@@ -1,4 +1,4 @@
-"""alpha(r, t): how much of the kernel is learned rather than staying put."""
+"""Schedules alpha(r, t): the weight of the learned law against staying."""
 
 from discrete_meanflow.schedule.base import AlphaSchedule
 from discrete_meanflow.schedule.exponential import Exponential

@@ -6,9 +6,8 @@ from discrete_meanflow.types import Times
 class AlphaSchedule(ABC):
     """A map ``(r, t) -> alpha`` into [0, 1] with ``alpha(r, r) = 0`` exactly.
 
-    It must vanish linearly at t = r, or the kernel could not move at the boundary. Its
-    derivative is the forward-mode derivative of ``__call__``: there is no second formula to
-    disagree with the first.
+    It vanishes linearly at t = r; otherwise the kernel could not move at the boundary. Its
+    derivative is the forward-mode derivative of ``__call__``, so there is no second formula.
     """
 
     @abstractmethod

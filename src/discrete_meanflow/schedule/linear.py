@@ -11,8 +11,8 @@ from discrete_meanflow.types import Times
 class Linear(AlphaSchedule):
     """``alpha = (t - r) / (1 - r + epsilon)``, the paper's schedule for sequences.
 
-    epsilon is 0 by default and 1e-6 in the paper. A position with r = t = 1 is clamped:
-    alpha is 0 there, and so is its derivative.
+    epsilon is 0 by default and 1e-6 in the paper. At r = t = 1, an observed position, alpha and
+    its derivative are 0.
     """
 
     epsilon: float = 0.0
@@ -23,7 +23,7 @@ class Linear(AlphaSchedule):
 
     def __call__(self, r: Times, t: Times) -> Times:
         rest = 1 - r + self.epsilon
-        clamped = rest <= self.epsilon
+        observed = rest <= self.epsilon
         # The inner `where` keeps 0/0 out of the derivative of the branch not taken.
-        safe = torch.where(clamped, torch.ones_like(rest), rest)
-        return torch.where(clamped, torch.zeros_like(rest), (t - r) / safe)
+        safe = torch.where(observed, torch.ones_like(rest), rest)
+        return torch.where(observed, torch.zeros_like(rest), (t - r) / safe)

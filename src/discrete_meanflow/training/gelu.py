@@ -1,6 +1,6 @@
-"""GELU's form with tanh, ``x (1 + tanh u) / 2``, as ``x sigmoid(2u)``, which is the same.
+"""GELU's tanh form, ``x (1 + tanh u) / 2``, written as the equal ``x sigmoid(2u)``.
 
-A GPU has an instruction for exp; tanh takes it several times as long.
+A GPU has an instruction for exp; tanh takes several times as long.
 """
 
 import math
@@ -13,7 +13,7 @@ STEEP, CUBIC = 2 * (2 / math.pi) ** 0.5, 0.044715  # 2u = STEEP (x + CUBIC x^3)
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate != "tanh":
-        return NotImplemented  # is traced as it is
+        return NotImplemented  # traced unchanged
     wide = _wide(x)
     return (wide * _gate(wide)).to(x.dtype)
 

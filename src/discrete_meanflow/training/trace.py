@@ -1,9 +1,9 @@
-"""From a function of tensors to fast code for it, for any network.
+"""Fast code for a training step of any network.
 
-The step (vmap over seeds, forward-mode derivative inside, reverse-mode outside) is traced
-once into a flat graph of tensor operations. Tracing leaves zero tangents behind, among them
-whole matrix products with zero; they are folded away. The graph is then compiled where that
-pays, and on CUDA captured and replayed, so Python is out of the inner loop.
+The step (vmap over seeds, forward-mode derivative inside, reverse-mode outside) is traced once
+into a flat graph. Tracing leaves zero tangents, including matrix products with zero, which are
+folded away. The graph is compiled if that pays, and captured on CUDA, so Python is not in the
+inner loop.
 """
 
 import importlib.util
@@ -23,12 +23,12 @@ from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from discrete_meanflow.training.gelu import gelu, gelu_backward
-from discrete_meanflow.types import Logits, Point, State, Times
+from discrete_meanflow.types import Logits, Point, Times
 
 TRACE_FROM = 100  # steps; tracing takes some seconds
-COMPILE_FROM = 3000  # steps; compiling takes half a minute, which shorter runs never win back
-LONG_GRAPH = 1000  # nodes; a captured graph of fewer is as fast as a compiled one
-LONG_SUM = 2048  # terms of a matrix product that a GPU should share out
+COMPILE_FROM = 3000  # steps; compiling takes half a minute, more than shorter runs gain
+LONG_GRAPH = 1000  # nodes; below, a captured graph is as fast as a compiled one
+LONG_SUM = 2048  # inner size of a matrix product from which a GPU gains by splitting it
 PIECE = 512
 
 aten = torch.ops.aten
@@ -42,7 +42,7 @@ ZERO = {
     aten.new_zeros.default,
     aten._efficientzerotensor.default,
 }
-ROUNDED = {aten.add.Tensor, aten._to_copy.default}  # their results are new memory, no views
+ROUNDED = {aten.add.Tensor, aten._to_copy.default}  # their results are new memory, not views
 # f(..., 0, ...) = 0 whatever the other arguments are
 ANNIHILATED = {aten.mm.default, aten.bmm.default, aten.mul.Tensor}
 # f(0) = 0
@@ -67,23 +67,23 @@ LINEAR = {
 
 
 def trace(f: Callable[..., Any], *example: Any, fused: bool = False) -> GraphModule:
-    """f as a flat graph for inputs shaped and laid out like ``example``, without its zero tangents.
+    """f as a flat graph for inputs like ``example``, without zero tangents.
 
-    One that is ``fused``, since it will be compiled, has what fuses well in the place of GELU.
+    With ``fused``, for a graph to compile, GELU is replaced by a form that fuses well.
     """
     graph = fold_zeros(make_fx(f, REWRITTEN if fused else {}, tracing_mode="real")(*example))
     return keep_halves(graph) if fused else graph
 
 
 def fold_zeros(module: GraphModule) -> GraphModule:
-    """Remove operations whose result is zero by construction: ``x + 0 -> x``."""
+    """Remove operations whose result is zero: ``x + 0 -> x``."""
     zeros: set[Node] = set()
     written = _written(module)
     for node in list(module.graph.nodes):
         inputs = node.all_input_nodes
         known = [i in zeros for i in inputs]
         if node in written:
-            continue  # zero only until something is written into it
+            continue  # zero only until something writes to it
         if (
             node.target in ZERO
             or (node.target in ANNIHILATED and any(known))
@@ -93,7 +93,9 @@ def fold_zeros(module: GraphModule) -> GraphModule:
             zeros.add(node)
         elif _plain_sum(node) and len(known) == 2 and any(known):
             other = inputs[known.index(False)]
-            if _memory(other) == _memory(node):  # else the zero broadcasts, converts or orders it
+            if _memory(other) == _memory(
+                node
+            ):  # else adding the zero changes shape, dtype or layout
                 node.replace_all_uses_with(other)
     module.graph.eliminate_dead_code()
     module.recompile()
@@ -101,11 +103,11 @@ def fold_zeros(module: GraphModule) -> GraphModule:
 
 
 def keep_halves(module: GraphModule) -> GraphModule:
-    """Store in half precision what is rounded to it and then read in float32.
+    """Store values in half precision that are rounded to it and then read in float32.
 
-    A compiler drops conversions there and back, and so would store what was there before them, or
-    what it makes of it after them: of one seed the state between layers and its gradient, in twice
-    the memory and time. It must store whatever ``as_strided`` is taken of.
+    The compiler removes such a pair of conversions and stores float32: the state between layers
+    and its gradient would take twice the memory and time. ``as_strided`` forces it to store its
+    input.
     """
     graph = module.graph
     for node in list(graph.nodes):
@@ -117,20 +119,20 @@ def keep_halves(module: GraphModule) -> GraphModule:
         shape, dtype, stride = _memory(half)
         if dtype.is_floating_point and dtype.itemsize == 2:
             with graph.inserting_after(half):
-                given = (half, list(shape), list(stride))
-                stored = graph.call_function(aten.as_strided.default, given)
+                arguments = (half, list(shape), list(stride))
+                stored = graph.call_function(aten.as_strided.default, arguments)
             stored.meta = dict(half.meta)
             half.replace_all_uses_with(stored)
-            stored.update_arg(0, half)  # of itself by now
+            stored.update_arg(0, half)  # the replacement made it its own input
     module.recompile()
     return module
 
 
 def split_long_sums(module: GraphModule) -> GraphModule:
-    """Share out ``A B`` with a long inner axis: sum the products of its pieces.
+    """Split ``A B`` with a long inner axis into a sum of shorter products.
 
-    The gradient of a weight sums over all positions of a batch into a small matrix. A GPU
-    gives that matrix to a handful of its processors, unless the sum is cut into pieces.
+    The gradient of a weight sums over all positions of a batch into a small matrix. A GPU computes
+    it on a few processors unless the sum is split.
     """
     graph = module.graph
     for node in list(graph.nodes):
@@ -159,17 +161,17 @@ def split_long_sums(module: GraphModule) -> GraphModule:
 
 
 def _written(module: GraphModule) -> set[Node]:
-    """Nodes whose memory an in-place operation writes, through any chain of views."""
+    """Nodes whose memory an in-place operation writes, also through views."""
     written: set[Node] = set()
     for node in module.graph.nodes:
         schema = getattr(node.target, "_schema", None)
-        found = list(node.all_input_nodes) if schema is not None and schema.is_mutable else []
-        while found:
-            source = found.pop()
+        sources = list(node.all_input_nodes) if schema is not None and schema.is_mutable else []
+        while sources:
+            source = sources.pop()
             if source not in written:
                 written.add(source)
-                found += source.all_input_nodes[:1] if _is_view(source) else []
-    # Other views of the same memory see what was written, too.
+                sources += source.all_input_nodes[:1] if _is_view(source) else []
+    # Other views of the same memory see the write, too.
     for node in module.graph.nodes:
         if _is_view(node) and written.intersection(node.all_input_nodes[:1]):
             written.add(node)
@@ -196,7 +198,7 @@ def _memory(node: Node) -> tuple[torch.Size, torch.dtype, tuple[int, ...]]:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether there is what compiling needs: Triton on CUDA, else a C++ compiler and headers."""
+    """Whether torch.compile can work: Triton on CUDA, else a C++ compiler and Python headers."""
     if device.type == "cuda":
         return importlib.util.find_spec("triton") is not None
     default = "clang++" if sys.platform == "darwin" else "g++"
@@ -205,9 +207,9 @@ def can_compile(device: torch.device) -> bool:
 
 
 def compiled(module: GraphModule) -> Callable[..., Any]:
-    """The graph as compiled code; graphs that differ in their constants alone share it."""
+    """The graph as compiled code, shared by graphs that differ only in constants."""
     results = module._out_spec
-    assert results is not None  # make_fx keeps how the outputs are nested
+    assert results is not None  # make_fx records the structure of the outputs
     constants = flatten(module)
     shapes = [_layout(n) for n in module.graph.nodes if n.op == "placeholder"]
     key = f"{module.code} {shapes} {[(c.shape, c.dtype, c.device) for c in constants]}"
@@ -223,8 +225,7 @@ _COMPILED: dict[str, Callable[..., Any]] = {}
 class CompiledNetwork(nn.Module):
     """``(x, r, t) -> network(x, r, t)`` as compiled code, without a gradient.
 
-    For many looks of one kind: shapes, strides and precision are those of the first. Of several
-    threads one at a time may look.
+    For many evaluations with the shapes, strides and precision of the first. Not thread-safe.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -232,25 +233,25 @@ class CompiledNetwork(nn.Module):
         self.network = network
         self.code: Callable[..., list[Tensor]] | None = None
 
-    def forward(self, x: State | Point, r: Times, t: Times) -> Logits:
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
         if self.code is None:
-            graph = trace(lambda given: [self.network(*given)], (x, r, t), fused=True)
+            graph = trace(lambda inputs: [self.network(*inputs)], (x, r, t), fused=True)
             self.code = compiled(graph)
-        with torch.autocast(x.device.type, enabled=False):  # conversions are in the code
+        with torch.autocast(x.device.type, enabled=False):  # the code contains the conversions
             return self.code((x, r, t))[0]
 
 
 def flatten(module: GraphModule) -> list[torch.Tensor]:
-    """Make a graph take and give plain tensors, its constants last among the inputs.
+    """Make a graph take and return plain tensors, with its constants as the last inputs.
 
     Returns the constants.
     """
     graph = module.graph
     graph.set_codegen(CodeGen())
-    held = [node for node in graph.nodes if node.op == "get_attr"]
+    attributes = [node for node in graph.nodes if node.op == "get_attr"]
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     constants: list[torch.Tensor] = []
-    for node in held:
+    for node in attributes:
         constants.append(getattr(module, node.target))
         with graph.inserting_after(last):
             last = graph.placeholder(f"constant_{len(constants)}")
