@@ -133,3 +133,11 @@ def test_glossary_names_files_that_exist():
     assert rows
     for path in rows:
         assert (SOURCE / path).exists(), path
+
+
+def test_tests_named_in_the_docs_exist():
+    source = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    files = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    for page in PAGES:
+        for name in re.findall(r"\btest_\w+", page.read_text()):
+            assert name in files or f"def {name}(" in source, f"{page.name}: {name}"
