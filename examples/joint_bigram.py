@@ -8,7 +8,7 @@ import discrete_meanflow as dmf
 
 V, D = 4, 8  # symbols, positions
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--iterations", type=int, default=3000)
+parser.add_argument("--iterations", type=int, default=1000)
 iterations = parser.parse_args().iterations
 data = dmf.BigramChain.dirichlet(V, D)  # its law is known exactly
 recipe = dmf.Recipe(iterations, learning_rate=2e-3, ema_decay=0.99)
