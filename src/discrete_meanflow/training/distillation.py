@@ -11,7 +11,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data.tokens import stored
+from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.network import DiagonalNetwork
@@ -106,7 +106,7 @@ class FlowMapDistillation:
         shape = (self.count, process.length)
         return (
             torch.empty(*shape, process.states, dtype=torch.half, device=device),
-            torch.empty(shape, dtype=stored(process.states), device=device),
+            torch.empty(shape, dtype=token_dtype(process.states), device=device),
             torch.empty(self.count, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
         )
