@@ -94,7 +94,10 @@ def test_token_array_samples_with_replacement():
     [
         (lambda: TokenArray(torch.tensor([[0, 5]]), 3), "token 5 in record 0, position 1"),
         (lambda: TokenArray(torch.tensor([[0, -1]]), 3), "outside the alphabet 0 .. 2"),
-        (lambda: TokenArray(torch.tensor([[0, 3]]), 3), "the mask, which clean data cannot contain"),
+        (
+            lambda: TokenArray(torch.tensor([[0, 3]]), 3),
+            "the mask, which clean data cannot contain",
+        ),
         (lambda: TokenArray(torch.empty(0, 4, dtype=torch.long), 3), "the data set is empty"),
         (lambda: TokenArray(torch.empty(4, 0, dtype=torch.long), 3), "at least one position"),
         (lambda: TokenArray(torch.zeros(2, 2), 3), "must be integers"),

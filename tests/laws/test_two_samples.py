@@ -79,7 +79,10 @@ def test_molecule_statistics_are_counted():
 def test_sudoku_constraints_are_counted():
     grid = torch.tensor([[(3 * (i % 3) + i // 3 + j) % 9 for j in range(9)] for i in range(9)])
     wrong = grid.clone()
-    wrong[0, 0], wrong[0, 1] = grid[0, 1], grid[0, 0]  # its row and box stay valid, two columns do not
+    wrong[0, 0], wrong[0, 1] = (
+        grid[0, 1],
+        grid[0, 0],
+    )  # its row and box stay valid, two columns do not
     kept = constraints_kept(torch.stack([grid, wrong]).flatten(1))
     assert kept.tolist() == [27, 25]
 

@@ -229,7 +229,8 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
 def test_none_is_unknown_in_a_clamp_of_a_table():
     codec = TableCodec.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
     assert codec.parse_infill({"a": None, "b": 2}) == {1: 1}
-    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).parse_infill({0: None, 1: 2}) == {1: 1}
+    numbered = TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]])
+    assert numbered.parse_infill({0: None, 1: 2}) == {1: 1}
     with pytest.raises(InputError, match=r"it has 'x', 'y, z'; write a comma as"):
         codec.parse_infill("a=y")
 

@@ -98,8 +98,8 @@ class OneStepModel:
             )  # fmt: skip
             if "time" in card:
                 warnings.warn(f"fit takes {card['time']}", stacklevel=2)
-            if "doubt" in card:
-                warnings.warn(f"fit: {card['doubt']}", stacklevel=2)
+            if "warning" in card:
+                warnings.warn(f"fit: {card['warning']}", stacklevel=2)
             model = cls.resume(folder, device, watch)
         except BaseException as error:
             if passing is not None and not isinstance(error, Interrupted):  # that can go on

@@ -117,8 +117,8 @@ def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     guessed = isinstance(kind, Table) and kind.header is None
     if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.heading:
         found["header"] = "none; if the first row names the columns, --header yes"
-    if doubt := kind.warning(dataset):
-        found["doubt"] = doubt
+    if warning := kind.warning(dataset):
+        found["warning"] = warning
     if held_out < FEWEST_JUDGED:
         few = f"{held_out} held-out records are too few to judge by: --held-out N"
         found["evaluation"] = f"{few}, from {FEWEST_JUDGED}"
