@@ -257,7 +257,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         (lambda: Alphabet(("bc", "a\ud800")), "surrogate"),
         (lambda: Alphabet("ab", "c"), "not one of the symbols"),
         (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
-        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, the limit is"),
+        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, the limit"),
         (lambda: Alphabet("ab").encode(["ab", "a"]), "record 2 has 1 symbols, others 2"),
         (lambda: Alphabet("ab").encode(["ax"]), "record 1 contains 'x'"),
         (lambda: Alphabet.of(["_~^|\u2423", "a"]), "free one of them to serve as the pad"),

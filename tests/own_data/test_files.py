@@ -449,14 +449,14 @@ def test_empty_fasta_sequences_are_skipped(tmp_path):
 
 def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsys):
     """Windows have equal numbers of tokens, and no chunk of the text cuts a word."""
-    text, words = tmp_path / "a.txt", ["the", "cat", "sat", "dog", "ran"]
+    text, vocabulary = tmp_path / "a.txt", ["the", "cat", "sat", "dog", "ran"]
     order = torch.randint(5, (400,), generator=torch.Generator().manual_seed(0)).tolist()
     text.write_text(
-        "\n\n".join(" ".join(words[i] for i in order[k : k + 9]) for k in range(0, 400, 9))
+        "\n\n".join(" ".join(vocabulary[i] for i in order[k : k + 9]) for k in range(0, 400, 9))
     )
     monkeypatch.setattr(windows, "TOKENIZER_CHUNK", 50)  # characters
     dataset = kinds.TokenisedWindows(7, tokenizer).read(text)
-    ids = [{"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4}[words[i]] for i in order]
+    ids = [{"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4}[vocabulary[i]] for i in order]
     assert dataset.encoded().tolist() == [ids[k : k + 7] for k in range(0, 399, 7)]
     words = ("train", text, "--out", tmp_path / "run", "--iterations", 4, "--size", 1e4, "--batch",
              8, "--device", "cpu", "--tokenizer", tokenizer, "--length", 7, "--no-pad")  # fmt: skip
@@ -469,7 +469,7 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     assert all(line.startswith("cat sat") for line in model.sample(3, infill="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Words at the edges of windows count, and no two words are joined.
-    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(words)
+    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(vocabulary)
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):

@@ -57,7 +57,7 @@ def test_what_is_clamped_stays(trained):
     tokens, held = lines.infill("\\n\\tn\\\\")
     assert [lines.alphabet.symbols[i] for i in tokens[held]] == ["\n", "\t", "n", "\\"]
     for codec, pattern in ((lines, "C\\a"), (escaped, "a\\n")):  # a bond of SMILES, it may be
-        with pytest.raises(InputError, match="unknown escape .*; write a backslash as"):
+        with pytest.raises(InputError, match=r"unknown escape .*; write a backslash as"):
             codec.infill(pattern)
 
 
