@@ -214,7 +214,7 @@ print(peak[0] - before)
 )
 def test_a_file_need_not_fit_into_memory(kind, size, limit, distinct, tmp_path, monkeypatch):
     """A file of ``size`` MB takes less than ``limit`` MB of memory."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent), prepend=os.pathsep)
     path, line = tmp_path / "a.txt", "CCNCCOCCFCCNCCO{:08d}CCNCCFCCOCCNCC\n"
     with open(path, "w") as file:
         count = size * 2**20 // len(line.format(0))
@@ -469,7 +469,9 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     assert all(line.startswith("cat sat") for line in model.sample(3, infill="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Words at the edges of windows count, and no two words are joined.
-    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(vocabulary)
+    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(
+        vocabulary
+    )
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):

@@ -249,8 +249,9 @@ def spoil(folder, what):
             folder, run.read_config(folder)).named_parameters()}  # fmt: skip
         save_file(tensors, weights)
     elif what in ("no numbers", "whole numbers"):
-        tensors = {n: p * torch.nan if what == "no numbers" else p.int() for n, p in run.read_weights(
-            folder, run.read_config(folder)).named_parameters()}  # fmt: skip
+        parameters = run.read_weights(folder, run.read_config(folder)).named_parameters()
+        nan = what == "no numbers"
+        tensors = {name: p * torch.nan if nan else p.int() for name, p in parameters}
         save_file(tensors, weights)
     elif what == "names":
         save_file({"../../x": torch.zeros(1)}, weights)

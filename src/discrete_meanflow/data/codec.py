@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 MAX_LENGTH = 1_000_000  # positions; a larger value in a run folder is damage or an attack
+NO_CLASSES = (
+    "this run was trained without classes; train with dmf train --label or fit(..., labels=...)"
+)
 
 
 class Codec(ABC):
@@ -90,11 +93,8 @@ class Codec(ABC):
 
     def class_tokens(self, name: str) -> dict[int, int]:
         """The token of each class position for class ``name``."""
-        raise InputError(
-            f"class '{name}': this run was trained without classes; train with "
-            "dmf train --label or fit(..., labels=...)"
-        )
+        raise InputError(f"class '{name}': {NO_CLASSES}")
 
     def classes_in(self, tokens: State) -> list[str]:
         """The class of each record."""
-        raise InputError("classes: this run was trained without classes; train with --label")
+        raise InputError(f"--save-classes: {NO_CLASSES}")
