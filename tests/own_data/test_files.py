@@ -632,7 +632,7 @@ def test_rows_are_written_in_the_format_of_the_input(name, content, out, written
 
 
 def test_a_table_codec_rejects_an_unknown_delimiter():
-    codec = TableCodec(("x",), (("a", "b"),), None, ";", heading=False)
+    codec = TableCodec(("x",), (("a", "b"),), None, ";", header=False)
     assert TableCodec.from_json(codec.describe()) == codec
     with pytest.raises(InputError, match="is not a delimiter"):
         TableCodec.from_json(codec.describe() | {"delimiter": ""})

@@ -73,5 +73,5 @@ class ArrayCodec(Codec):
         return {"shape": list(self.shape), "symbols": self.symbols}
 
     @classmethod
-    def from_json(cls, words: Json) -> "ArrayCodec":
-        return cls(tuple(map(int, words["shape"])), int(words["symbols"]))
+    def from_json(cls, description: Json) -> "ArrayCodec":
+        return cls(tuple(map(int, description["shape"])), int(description["symbols"]))

@@ -56,7 +56,7 @@ class Codec(ABC):
 
     @classmethod
     @abstractmethod
-    def from_json(cls, words: Json) -> "Codec":
+    def from_json(cls, description: Json) -> "Codec":
         """The codec that ``describe`` wrote."""
 
     def infill(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:

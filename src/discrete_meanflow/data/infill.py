@@ -54,12 +54,12 @@ def split_assignments(pattern: str) -> Iterator[tuple[str, str]]:
 def _split_unescaped(pattern: str, separator: str, max_splits: int = -1) -> list[str]:
     """``pattern.split(separator, max_splits)``, except at separators after a backslash."""
     parts, splits = [""], 0
-    for piece in re.findall(rf"(?:\\.|[^\\{separator}])+|{separator}|\\$", pattern, re.DOTALL):
-        if piece == separator and splits != max_splits:
+    for token in re.findall(rf"(?:\\.|[^\\{separator}])+|{separator}|\\$", pattern, re.DOTALL):
+        if token == separator and splits != max_splits:
             parts.append("")
             splits += 1
         else:
-            parts[-1] += piece
+            parts[-1] += token
     return parts
 
 

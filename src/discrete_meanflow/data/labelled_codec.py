@@ -96,8 +96,8 @@ class LabelledCodec(Codec):
         return {**self.inner.describe(), "classes": list(self.classes)}
 
     @classmethod
-    def from_json(cls, words: Json, inner: type[Codec] = Codec) -> "LabelledCodec":
-        return cls(inner.from_json(words), tuple(map(str, words["classes"])))
+    def from_json(cls, description: Json, inner: type[Codec] = Codec) -> "LabelledCodec":
+        return cls(inner.from_json(description), tuple(map(str, description["classes"])))
 
 
 def add_classes(dataset: Dataset, classes: Any) -> Dataset:

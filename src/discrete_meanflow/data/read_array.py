@@ -97,13 +97,13 @@ def check_integers(array: numpy.ndarray, where: str) -> numpy.ndarray:
     array = _floats_to_integers(array)
     advice = "round them, or number the distinct values"
     if array.dtype.kind == "f":
-        place = tuple(int(i) for i in numpy.argwhere(array != _truncated(array))[0])
+        index = tuple(int(i) for i in numpy.argwhere(array != _truncated(array))[0])
         raise InputError(
-            f"{where}: needs integers from 0, got {array[place]:g} at {place}; {advice}"
+            f"{where}: needs integers from 0, got {array[index]:g} at {index}; {advice}"
         )
     if array.dtype.kind not in INTEGER_KINDS:
         raise InputError(f"{where}: needs integers from 0, got {array.dtype}; {advice}")
     if array.min() < 0:
-        place = tuple(int(i) for i in numpy.argwhere(array < 0)[0])
-        raise InputError(f"{where}: {int(array[place])} at {place}; integers must be 0 or more")
+        index = tuple(int(i) for i in numpy.argwhere(array < 0)[0])
+        raise InputError(f"{where}: {int(array[index])} at {index}; integers must be 0 or more")
     return array

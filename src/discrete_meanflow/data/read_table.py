@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     names: list[str]
     rows: list[list[str]]
     delimiter: str = ","
-    heading: bool = True  # whether the file has a header row
+    header: bool = True  # whether the file has a header row
     types: tuple[str, ...] = ()  # of the columns, if the file specifies them
 
     def drop(self, names: Sequence[str]) -> "Rows":
@@ -56,8 +56,8 @@ def read_table(
     content = read_text(path)
     delimiter = _find_delimiter(path, content)
     rows, line_numbers = _parse_rows(path, content, delimiter)
-    heading = _has_header(rows) if header is None else header
-    names = rows[0] if heading else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
+    header = _has_header(rows) if header is None else header
+    names = rows[0] if header else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
     if "" in names:
         column = names.index("") + 1
         raise InputError(
@@ -68,8 +68,8 @@ def read_table(
         raise InputError(
             f"{path}, line {line_numbers[0]}: two columns are named '{twice}'; rename one"
         )
-    table = Rows(names, rows[heading:], delimiter, heading).drop(drop)
-    _fill_missing(table, f"{path}, line", line_numbers[heading:], names, missing)
+    table = Rows(names, rows[header:], delimiter, header).drop(drop)
+    _fill_missing(table, f"{path}, line", line_numbers[header:], names, missing)
     return table
 
 

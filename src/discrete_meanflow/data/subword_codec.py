@@ -160,5 +160,5 @@ class SubwordCodec(Codec):
         return {"tokenizer": self.tokenizer, "length": self.size}
 
     @classmethod
-    def from_json(cls, words: Json) -> "SubwordCodec":
-        return cls(str(words["tokenizer"]), int(words["length"]))
+    def from_json(cls, description: Json) -> "SubwordCodec":
+        return cls(str(description["tokenizer"]), int(description["length"]))

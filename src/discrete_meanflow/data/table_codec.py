@@ -37,7 +37,7 @@ class TableCodec(Codec):
         levels: distinct cells of each column.
         label: the column that contains the class.
         delimiter: written between cells.
-        heading: whether a header row is written.
+        header: whether a header row is written.
         types: of the cells of each column; by default guessed from the levels.
         bins: of each column, if a column was binned; else empty.
         frame: library of the data frame that the rows come from and are returned as.
@@ -47,7 +47,7 @@ class TableCodec(Codec):
     levels: tuple[tuple[str, ...], ...]
     label: str | None = None
     delimiter: str = ","
-    heading: bool = True
+    header: bool = True
     types: tuple[str, ...] = ()
     bins: tuple[Bins, ...] = ()
     frame: str | None = None
@@ -227,22 +227,26 @@ class TableCodec(Codec):
             "levels": [list(levels) for levels in self.levels],
             "label": self.label,
             "delimiter": self.delimiter,
-            "heading": self.heading,
+            "header": self.header,
             "types": list(self.types),
             "bins": [list(map(list, bins)) for bins in self.bins],
             "frame": self.frame,
         }
 
     @classmethod
-    def from_json(cls, words: Json) -> "TableCodec":
-        label, frame = (None if words[k] is None else str(words[k]) for k in ("label", "frame"))
+    def from_json(cls, description: Json) -> "TableCodec":
+        label, frame = (
+            None if description[k] is None else str(description[k]) for k in ("label", "frame")
+        )
         return cls(
-            names=tuple(map(str, words["columns"])),
-            levels=tuple(tuple(map(str, levels)) for levels in words["levels"]),
+            names=tuple(map(str, description["columns"])),
+            levels=tuple(tuple(map(str, levels)) for levels in description["levels"]),
             label=label,
-            delimiter=str(words["delimiter"]),
-            heading=bool(words["heading"]),
-            types=tuple(map(str, words["types"])),
-            bins=tuple(tuple((float(x), str(name)) for x, name in bins) for bins in words["bins"]),
+            delimiter=str(description["delimiter"]),
+            header=bool(description["header"]),
+            types=tuple(map(str, description["types"])),
+            bins=tuple(
+                tuple((float(x), str(name)) for x, name in bins) for bins in description["bins"]
+            ),
             frame=frame,
         )

@@ -122,10 +122,10 @@ class TextCodec(Codec):
         }
 
     @classmethod
-    def from_json(cls, words: Json) -> "TextCodec":
-        pad, symbols = words["pad"], words["symbols"]
+    def from_json(cls, description: Json) -> "TextCodec":
+        pad, symbols = description["pad"], description["symbols"]
         symbols = tuple(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
-        return cls(Alphabet(symbols, None if pad is None else str(pad)), int(words["length"]))
+        return cls(Alphabet(symbols, None if pad is None else str(pad)), int(description["length"]))
 
 
 def _median(counts: Counter[int]) -> int:

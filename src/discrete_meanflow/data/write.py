@@ -71,7 +71,7 @@ def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
         by_suffix = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
         delimiter = next((by_suffix[s] for s in suffixes if s in by_suffix), codec.delimiter)
         # The csv module does not quote a lone carriage return.
-        columns = {codec.names, *codec.levels} if codec.heading else set(codec.levels)
+        columns = {codec.names, *codec.levels} if codec.header else set(codec.levels)
         quote_all = any("\r" in cell for cells in columns for cell in cells)
         table = csv.writer(
             out,
@@ -79,7 +79,7 @@ def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
             lineterminator="\n",
             quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL,
         )
-        if codec.heading:
+        if codec.header:
             table.writerow(codec.names)
         yield table.writerows
 

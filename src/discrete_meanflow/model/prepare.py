@@ -115,7 +115,7 @@ def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     """What to tell a user who may not have meant it so."""
     found = {} if dataset.source is None else {"array": dataset.source}
     guessed = isinstance(kind, Table) and kind.header is None
-    if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.heading:
+    if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.header:
         found["header"] = "none; if the first row names the columns, --header yes"
     if warning := kind.warning(dataset):
         found["warning"] = warning

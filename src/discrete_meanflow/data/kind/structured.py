@@ -46,11 +46,11 @@ class Table(Kind):
         else:
             table = read_table(path, self.header, self.missing, self.drop)
         if len(table.rows) < 2:
-            below = " below its header" * table.heading
+            below = " below its header" * table.header
             raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
         rows, bins = (table.rows, ()) if self.bins is None else bin_columns(table.rows, self.bins)
         codec = TableCodec.of(table.names, rows, table.types, bins)
-        return Dataset(rows, replace(codec, delimiter=table.delimiter, heading=table.heading))
+        return Dataset(rows, replace(codec, delimiter=table.delimiter, header=table.header))
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
