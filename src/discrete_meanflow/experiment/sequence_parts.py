@@ -209,7 +209,9 @@ def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
     """TV between the frequencies of whole sequences and their law; one with a mask is none."""
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
-    seen = torch.bincount(metric.sequence_index(whole, data.vocabulary), minlength=len(joint)) / len(y)
+    seen = torch.bincount(
+        metric.sequence_index(whole, data.vocabulary), minlength=len(joint)
+    ) / len(y)
     return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 
