@@ -77,7 +77,8 @@ def test_strings_may_be_molecules():
     assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
     for records, name, message in (
         (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
-        (["ab", "cd"], "table", "'table' does not take strings"), (ROWS, "smiles", "list of strings alone"),
+        (["ab", "cd"], "table", "'table' does not take strings"),
+        (ROWS, "smiles", "list of strings alone"),
         (["ab", "cd"], "tokenised", "needs a tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):

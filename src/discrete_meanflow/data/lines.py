@@ -36,7 +36,7 @@ class RecordFile(Collection[str]):
 
     @abstractmethod
     def numbered(self) -> Iterator[tuple[int, str]]:
-        """Pairs of a record and, before it, the number of its first line."""
+        """Pairs ``(line, record)`` with the number of the record's first line."""
 
     def line(self, number: int) -> int:
         """First line of record ``number``; records count from 1."""
