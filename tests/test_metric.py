@@ -1,4 +1,4 @@
-"""Total variation and its floor."""
+"""Total variation, its sampling floor, and errors of kernels."""
 
 import math
 
@@ -35,26 +35,26 @@ def test_total_variation_is_a_distance(p, q, s):
     assert total_variation(p, s) <= total_variation(p, q) + total_variation(q, s) + 1e-12
 
 
-def test_frequencies_count():
+def test_frequencies_are_normalised_counts():
     y = torch.tensor([[0, 0, 1, 2], [2, 2, 2, 2]])
     assert frequencies(y, 3).tolist() == [[0.5, 0.25, 0.25], [0, 0, 1]]
 
 
-def test_the_floor_is_the_formula_where_counts_are_large():
+def test_sampling_floor_equals_its_formula_for_large_counts():
     p = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
     formula = sum(math.sqrt(2 * q * (1 - q) / (math.pi * 5000)) for q in p.tolist()) / 2
     floor = sampling_floor(p, 5000, seeded(), repeats=2000).item()
     assert abs(floor / formula - 1) < 0.05
 
 
-def test_the_grid_is_the_papers():
+def test_time_grid_is_that_of_the_paper():
     r, t = time_grid()
     assert len(r) == 210
     assert (r <= t).all()
     assert (r == t).sum() == 20
 
 
-def test_kernel_error_sees_one_wrong_entry():
+def test_kernel_error_detects_one_wrong_entry():
     K = torch.eye(3, dtype=torch.float64).expand(2, 3, 3).clone()
     learned = K.clone()
     learned[1, 0, 2] += 0.3
@@ -66,7 +66,7 @@ def test_kernel_error_sees_one_wrong_entry():
     assert error.grid.tolist() == pytest.approx([0, 0.3])
 
 
-def test_counts_of_many_draws_are_multinomial():
+def test_multinomial_counts_have_the_right_moments():
     p = torch.tensor([0.5, 0.0, 0.2, 0.3], dtype=torch.float64)
     counts = multinomial(p.expand(4000, 4), 50, seeded())
     assert (counts.sum(-1) == 50).all()
@@ -80,7 +80,7 @@ class TestSequences:
     law = LAWS["bigram"]
     states = law.vocabulary + 1
 
-    def test_samples_of_the_law_are_at_the_floor(self):
+    def test_samples_of_the_law_reach_the_floor(self):
         y = self.law.sample((5000,), seeded())
         floor = sampling_floor(self.law.marginals(), 5000, seeded()).mean().item()
         assert metric.marginal_tv(y, self.law, self.states) < 2 * floor
@@ -88,27 +88,27 @@ class TestSequences:
         floor = sampling_floor(pairs, 5000, seeded()).mean().item()
         assert metric.pair_tv(y, self.law, self.states) < 2 * floor
 
-    def test_pairs_see_what_marginals_do_not(self):
-        """Positions shuffled over the sequences keep their marginals and lose the joint law."""
+    def test_pair_tv_detects_dependence_that_marginals_miss(self):
+        """Shuffling each position over the sequences keeps the marginals, not the joint law."""
         y = self.law.sample((20_000,), seeded())
         g = seeded(1)
-        mixed = torch.stack(
+        shuffled = torch.stack(
             [y[torch.randperm(len(y), generator=g), d] for d in range(self.law.length)], 1
         )
-        assert metric.marginal_tv(mixed, self.law, self.states) == pytest.approx(
+        assert metric.marginal_tv(shuffled, self.law, self.states) == pytest.approx(
             metric.marginal_tv(y, self.law, self.states)
         )
-        lost = metric.product_pair_tv(self.law)
-        assert lost > 0.05
-        assert abs(metric.pair_tv(mixed, self.law, self.states) - lost) < 0.02
+        gap = metric.product_pair_tv(self.law)
+        assert gap > 0.05
+        assert abs(metric.pair_tv(shuffled, self.law, self.states) - gap) < 0.02
 
-    def test_masks_count_as_wrong(self):
+    def test_masked_samples_score_worst(self):
         y = torch.full((100, self.law.length), self.law.vocabulary)
         assert metric.marginal_tv(y, self.law, self.states) == pytest.approx(1)
-        assert metric.share_of(y, self.law.vocabulary) == 1
+        assert metric.state_fraction(y, self.law.vocabulary) == 1
         assert metric.marginal_cross_entropy(y, self.law, self.states) > 20
 
-    def test_accuracy_and_cross_entropy_of_the_truth(self):
+    def test_accuracy_and_cross_entropy_of_true_samples(self):
         g = seeded()
         y, fresh = self.law.sample((50_000,), g), self.law.sample((50_000,), g)
         p = self.law.marginals()
@@ -116,18 +116,18 @@ class TestSequences:
         entropy = -(p * p.log()).sum(-1).mean().item()
         assert abs(metric.marginal_cross_entropy(y, self.law, self.states) - entropy) < 0.01
 
-    def test_one_position_has_no_pairs(self):
+    def test_pair_tv_is_zero_for_one_position(self):
         law = LAWS["one position"]
         assert metric.pair_tv(law.sample((10,), seeded()), law, 4) == 0
         assert metric.product_pair_tv(law) == 0
 
 
-def test_zero_draws_are_refused():
+def test_sampling_floor_rejects_zero_draws():
     with pytest.raises(InputError, match="draws >= 1"):
         sampling_floor(torch.tensor([1.0]), 0, seeded())
 
 
-def test_exact_kernels_compose_and_others_do_not():
+def test_composition_defect_vanishes_only_for_exact_kernels():
     u = chains.ring(4)
     assert composition_defect(lambda r, t: transition(u, r, t)) < 1e-14
     K = transition(u, 0.0, 1.0)

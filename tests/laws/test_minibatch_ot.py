@@ -9,7 +9,7 @@ from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
 from discrete_meanflow.metric import frequencies, total_variation
-from discrete_meanflow.metric.sequences import numbered
+from discrete_meanflow.metric.sequences import sequence_index
 from discrete_meanflow.network import DiagonalNetwork, FlatMLP
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
@@ -74,7 +74,7 @@ def joint_tv(kernel, steps):
         OneHotFlow(3).source((20_000, 4), seeded()), seeded()
     )
     every = torch.cartesian_prod(*[torch.arange(3)] * 4)
-    return total_variation(frequencies(numbered(y, 3), 81), LAW.log_prob(every).exp()).item()
+    return total_variation(frequencies(sequence_index(y, 3), 81), LAW.log_prob(every).exp()).item()
 
 
 def test_assigned_noise_flows_to_the_law_of_the_data():

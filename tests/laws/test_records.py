@@ -55,7 +55,7 @@ def test_symbols_may_be_longer_than_a_letter(strings, symbol):
     cuts = [symbol.findall(s) for s in strings]
     assume(len(set().union(*cuts)) >= 2)
     alphabet = Alphabet.of(strings, symbol)
-    assert [alphabet.cut(s) for s in strings] == cuts
+    assert [alphabet.tokenize(s) for s in strings] == cuts
     tokens = alphabet.encode(strings)
     assert tokens.shape[1] == max(map(len, cuts))
     assert alphabet.decode(tokens) == strings
@@ -70,28 +70,28 @@ def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
     few = ["CC(=O)N", "C1CC1", "CC=O"]
     codec = Smiles().of(few).codec
     assert codec.alphabet.symbols == ("(=O)", "=O", "C", "C1", "N", "_")
-    assert codec.known("C?(=O)") == {0: 2, 2: 0}
+    assert codec.parse_infill("C?(=O)") == {0: 2, 2: 0}
     with pytest.raises(InputError, match=r"'\(' at position 1 is not in the alphabet \(=O\) =O C"):
-        codec.known("C(=N)")
-    monkeypatch.setattr(chemistry, "MOST_BOUND", 4)  # there are five
+        codec.parse_infill("C(=N)")
+    monkeypatch.setattr(chemistry, "MAX_BOUND_ATOMS", 4)  # there are five
     assert Smiles().of(few).codec.alphabet.symbols == "()1=CNO_"
     many = TextCodec.of([f"[{i}]" for i in range(300)], SYMBOL)
     with pytest.raises(InputError) as refused:
-        many.known("C")
+        many.parse_infill("C")
     assert len(str(refused.value)) < 300
 
 
 def test_an_atom_in_brackets_is_a_symbol():
     codec = TextCodec.of(["c1c[nH]cc1", "C[NH3+]", "ClCBr"], SYMBOL)
     assert codec.length == 7
-    assert codec.alphabet.cut("CCl[nH]1") == ["C", "Cl", "[nH]", "1"]
+    assert codec.alphabet.tokenize("CCl[nH]1") == ["C", "Cl", "[nH]", "1"]
     again = TextCodec.from_json(json.loads(json.dumps(codec.describe())))
     assert again == codec
-    tokens, held = again.clamp("c?[nH]?1")
+    tokens, held = again.infill("c?[nH]?1")
     assert held.tolist() == [True, False, True, False, True, False, False]
     assert [codec.alphabet.symbols[i] for i in tokens[held]] == ["c", "[nH]", "1"]
     with pytest.raises(InputError, match=r"'\[' at position 1 is not in the alphabet 1 Br C Cl"):
-        codec.clamp("C[OH]")
+        codec.infill("C[OH]")
 
 
 def test_a_pad_inside_stays_to_be_seen():
@@ -141,13 +141,13 @@ def test_what_is_done_in_lots_is_as_if_at_once(strings, symbol, few):
     once = list(dict.fromkeys(strings))
     order = numpy.random.default_rng(3).permutation(len(once))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_files, "CHECKED", few)
+        patch.setattr(token_files, "CHUNK_ROWS", few)
         patch.setattr(parts, "SORTED", 20)
         assert alphabet.decode(alphabet.encode(strings)) == strings
         assert alphabet.decode(distinct(tokens)) == once
         train, apart = split(tokens, 2, seed=3)
-        with pytest.raises(InputError, match=f"record {len(strings) + 1} holds '#'"):
-            alphabet.encode([*strings, "a#"])
+        with pytest.raises(InputError, match=f"record {len(strings) + 1} contains '#'"):
+            alphabet.encode([*strings, "#"])
         with pytest.raises(InputError, match=f"record {len(strings) + 1} has 9 symbols"):
             alphabet.encode([*strings, "c" * 9], tokens.shape[1])
     assert alphabet.decode(apart) == [once[i] for i in order[:2]]
@@ -163,7 +163,7 @@ def test_lines_are_those_of_python_however_they_are_read(tmp_path_factory, text,
     path.write_bytes(text.encode())
     wanted = [line for line in io.StringIO(text, newline=None).read().split("\n") if line]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "PIECE", piece)
+        patch.setattr(content, "CHUNK_BYTES", piece)
         found = LineFile(path)
         if not wanted:
             with pytest.raises(InputError, match="is empty"):
@@ -187,10 +187,10 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
 
 
 def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "LONGEST_LINE", 20)
+    monkeypatch.setattr(line_files, "MAX_LINE", 20)
     path = tmp_path / "a.txt"
     path.write_text("a" * 30)
-    with pytest.raises(InputError, match="a line of over 20 letters"):
+    with pytest.raises(InputError, match="a line has over 20 characters"):
         list(LineFile(path))
 
 
@@ -228,7 +228,7 @@ def test_files_are_read_gzipped_or_not(tmp_path):
         (read.fasta, b"ACGU\n", "line 1: a sequence before"),
         (read.fasta, b"", "no '>' line"),
         (read.whole_numbers, b"0,1\n1\n", "line 2: 1 numbers, the first line has 2"),
-        (read.whole_numbers, b"0,1\n1,x\n", "line 2: whole numbers"),
+        (read.whole_numbers, b"0,1\n1,x\n", "line 2: needs comma-separated integers"),
     ],
 )
 def test_bad_files_are_told_with_their_place(reader, content, message, tmp_path):
@@ -255,12 +255,12 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         (lambda: Alphabet("aba"), "occurs twice"),
         (lambda: Alphabet(("a", "bc", "")), "a symbol is empty"),
         (lambda: Alphabet(("bc", "a\ud800")), "surrogate"),
-        (lambda: Alphabet("ab", "c"), "none of its symbols"),
+        (lambda: Alphabet("ab", "c"), "not one of the symbols"),
         (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
-        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, at most"),
+        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, the limit"),
         (lambda: Alphabet("ab").encode(["ab", "a"]), "record 2 has 1 symbols, others 2"),
-        (lambda: Alphabet("ab").encode(["ax"]), "record 1 holds 'x'"),
-        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "none is left for a pad"),
+        (lambda: Alphabet("ab").encode(["ax"]), "record 1 contains 'x'"),
+        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "free one of them to serve as the pad"),
     ],
 )
 def test_bad_input_is_refused(call, message):

@@ -155,13 +155,13 @@ def test_a_reader_learns_from_what_is_compared_with_nothing(tmp_path, monkeypatc
     prepare(tmp_path / "run", kind, kind.read(text), "cpu", iterations=4, size=1e4, held_out=40)
     train(tmp_path / "run", Distributed(), lambda news: None)
     model = OneStepModel.load(tmp_path / "run", "cpu")
-    heard, trained = [], drawing.ReferenceLM.trained
+    heard, trained = [], drawing.ReferenceLM.fit
 
     def listen(x, *given):
         heard.extend([x, trained(x, *given, batch=8, width=32, layers=1)])
         return heard[1]
 
-    monkeypatch.setattr(drawing.ReferenceLM, "trained", listen)
+    monkeypatch.setattr(drawing.ReferenceLM, "fit", listen)
     found = draw(model, EvaluateOptions(10, 0, (1, 4), reading=50))
     held_out = run.read_tokens(model.folder, run.HELD_OUT, model.config.codec)
     assert torch.equal(heard[0][::16], held_out[20:])

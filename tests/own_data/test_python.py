@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy
 import pytest
@@ -18,8 +17,8 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import binned
-from discrete_meanflow.data.labelled_codec import classed
+from discrete_meanflow.data.bins import bin_columns
+from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError, Interrupted
@@ -78,7 +77,8 @@ def test_strings_may_be_molecules():
     assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
     for records, name, message in (
         (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
-        (["ab", "cd"], "table", "strings are no table"), (ROWS, "smiles", "list of strings alone"),
+        (["ab", "cd"], "table", "'table' does not take strings"),
+        (ROWS, "smiles", "list of strings alone"),
         (["ab", "cd"], "tokenised", "needs a tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
@@ -191,10 +191,10 @@ def test_a_column_may_be_the_class():
 
 def test_classes_come_in_any_list():
     for labels in ([0, 1, 1], numpy.array([0, 1, 1]), torch.tensor([0, 1, 1]), iter([0, 1, 1])):
-        codec = classed(dataset_of(["ab", "cd", "ef"])[1], labels).codec
+        codec = add_classes(dataset_of(["ab", "cd", "ef"])[1], labels).codec
         assert codec.classes == ("0", "1")
-    with pytest.raises(InputError, match="2 of them for 3 records"):
-        classed(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="2 classes for 3 records"):
+        add_classes(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -223,16 +223,17 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
     numpy.savez(tmp_path / "b.npz", images=digits, onehot=(digits[:, :4] > 2).astype(int))
     assert kinds.Array().read(tmp_path / "b.npz").codec.shape == (6,)
     for wrong in (digits / 2, numpy.where(digits == 1, numpy.nan, digits)):
-        with pytest.raises(InputError, match="needs whole numbers"):
+        with pytest.raises(InputError, match="needs integers from 0"):
             dataset_of(wrong)
 
 
 def test_none_is_unknown_in_a_clamp_of_a_table():
     codec = TableCodec.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
-    assert codec.known({"a": None, "b": 2}) == {1: 1}
-    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).known({0: None, 1: 2}) == {1: 1}
-    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
-        codec.known("a=y")
+    assert codec.parse_infill({"a": None, "b": 2}) == {1: 1}
+    numbered = TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]])
+    assert numbered.parse_infill({0: None, 1: 2}) == {1: 1}
+    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; write a comma as"):
+        codec.parse_infill("a=y")
 
 
 def test_equal_numbers_of_a_frame_are_one_level():
@@ -274,30 +275,26 @@ def test_numbers_of_a_frame_are_binned_on_request():
     assert [len(each) for each in codec.levels] == [20, 3]
     assert codec.types == ("float", "int")
     value = float(codec.levels[0][3])
-    assert codec.known({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
+    assert codec.parse_infill({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
     codec = TableCodec.from_json(json.loads(json.dumps(codec.describe())))
     cells = dataset_of(frame, bins=20)[1].records
     for i in range(0, 12_000, 100):  # any number is known by the bin that it fell into
-        (token,) = codec.known({"x": frame["x"][i]}).values()
+        (token,) = codec.parse_infill({"x": frame["x"][i]}).values()
         assert codec.levels[0][token] == cells[i][0]
     least, most = frame["x"].min(), frame["x"].max()
     for value in (least, most):
-        assert len(codec.known({"x": value})) == 1
+        assert len(codec.parse_infill({"x": value})) == 1
     for value in (least - 0.01, most + 0.01):
-        with pytest.raises(InputError, match=f"clamp: x={value} lies outside -"):
-            codec.known({"x": value})
-    middle = sorted(map(float, codec.levels[0]))
-    before = replace(codec, bins=(codec.bins[0][1:], ()))  # which did not tell the least
-    (token,) = before.known({"x": -100}).values()
-    assert float(codec.levels[0][token]) == middle[0]
-    rows, bins = binned([[f"{i:03d}"] for i in range(50)], 5)
+        with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
+            codec.parse_infill({"x": value})
+    rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
     codes = TableCodec.of(["a"], rows, (), bins)
     assert codes.types == ("str",)
-    assert len(codes.known({"a": "007"})) == 1
+    assert len(codes.parse_infill({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):
-        codec.known({"x": float("nan")})
+        codec.parse_infill({"x": float("nan")})
     with pytest.raises(InputError, match="column y has no '7'; it has '0', '1', '2'"):
-        codec.known({"y": 7})
+        codec.parse_infill({"y": 7})
     with pytest.raises(InputError, match="bins are for rows"):
         dataset_of(["ab", "cd"], bins=3)
 

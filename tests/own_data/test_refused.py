@@ -1,4 +1,4 @@
-"""Bad data, bad wishes and hostile folders get one line."""
+"""Bad data, bad arguments and hostile run folders give an error of one line."""
 
 import contextlib
 import gzip
@@ -29,27 +29,31 @@ BAD_FILES = [
     ("a.txt", b"one\n", "one distinct record"),
     ("a.txt", b"aa\naaa\n\xff\n", "line 3: not UTF-8"),
     ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
-    ("a.txt", b"aaa\naa\n", "at least 2 symbols, got 'a'"),  # a pad is none
+    ("a.txt", b"aaa\naa\n", "at least 2 symbols, got 'a'"),  # the pad does not count
     ("a.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells"),
     ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
     ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
-    ("a.csv", b'a,b\n1,2\n"2,1\n1,2\n', "line 3 has 1 cells, the first 2; it goes on to line 4"),
+    ("a.csv", b'a,b\n1,2\n"2,1\n1,2\n', "line 3 has 1 cells, the first 2; it extends to line 4"),
     ("a.csv", b"a,b\n", "a table needs 2 rows, it has 1"),
     ("a.fasta", b"ACGU", "line 1: a sequence before"),
     ("a.npy", b"not an array", "cannot read"),
     (
         "a.txt",
         "\n".join(map(chr, range(0x4E00, 0x4E00 + 12_000))).encode(),
-        "12,000 distinct symbols, at most 10,000 work; line 10001 has the first beyond",
+        "12,000 distinct symbols, the limit is 10,000; line 10001 exceeds it",
     ),
-    ("a.smi", b"smiles\n", "it holds no record"),
+    ("a.smi", b"smiles\n", "it contains no record"),
     (
         "a.csv",
         "\n".join(f"{i},x" for i in range(12_000)).encode(),
-        "12,000 levels, at most 10,000 work; --bins",
+        "12,000 levels, the limit is 10,000; --bins",
     ),
-    ("a.csv", "\n".join(f"n{i},x" for i in range(12_000)).encode(), "work; --without 'c1'"),
-    ("a.smi", b" \n \n", "it holds no record"),
+    (
+        "a.csv",
+        "\n".join(f"n{i},x" for i in range(12_000)).encode(),
+        "the limit is 10,000; --drop 'c1'",
+    ),
+    ("a.smi", b" \n \n", "it contains no record"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
     ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),
     ("a.parquet.gz", gzip.compress(b"no table", mtime=0), "cannot read"),
@@ -57,7 +61,7 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILES)
-def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, capsys):
+def test_bad_data_gives_an_error_of_one_line(name, content, message, tmp_path, monkeypatch, capsys):
     (tmp_path / name).write_bytes(content)
     words = ("train", tmp_path / name, "--out", tmp_path / "run", "--iterations", 4)
     code, _, err = in_process(monkeypatch, capsys, *words)
@@ -70,18 +74,18 @@ def test_bad_data_gets_one_line(name, content, message, tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (numpy.array([[0, 1], [1, 0.5]]), "needs whole numbers from 0, got 0.5 at (1, 1)"),
+        (numpy.array([[0, 1], [1, 0.5]]), "needs integers from 0, got 0.5 at (1, 1)"),
         (numpy.array([[0, numpy.inf], [1, 0.5]]), "got inf at (0, 1)"),
         (numpy.array([[0, 1], [numpy.nan, 0.5]]), "got nan at (1, 0)"),
         (numpy.array([[0, 1e30], [1, 0]]), "got 1e+30 at (0, 1)"),
         (numpy.array([[0j], [1]]), "got complex128"),
         (numpy.array([[0, -1], [1, 0]]), "-1 at (0, 1)"),
         (numpy.array([1, 2, 3]), "records along the first axis"),
-        (numpy.array([[0, 10**6], [1, 0]]), "at most 10,000"),
+        (numpy.array([[0, 10**6], [1, 0]]), "the limit is 9,999"),
         (numpy.array([[{}], [{}]], dtype=object), "cannot read"),
     ],
 )
-def test_bad_arrays_get_one_line(array, message, tmp_path, monkeypatch, capsys):
+def test_bad_arrays_give_an_error_of_one_line(array, message, tmp_path, monkeypatch, capsys):
     numpy.save(tmp_path / "a.npy", array)
     words = ("train", tmp_path / "a.npy", "--out", tmp_path / "run", "--iterations", 4)
     code, _, err = in_process(monkeypatch, capsys, *words)
@@ -92,7 +96,7 @@ def test_bad_arrays_get_one_line(array, message, tmp_path, monkeypatch, capsys):
 @given(
     st.binary(max_size=80), st.sampled_from(["a.txt", "a.csv", "a.fa", "a.npy", "a.npz", "a.gz"])
 )
-def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
+def test_any_bytes_are_read_or_rejected(tmp_path_factory, content, suffix):
     path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
     path.write_bytes(content)
     with contextlib.suppress(InputError):  # and no other error
@@ -101,7 +105,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content, suffix):
 
 @pytest.fixture(scope="module")
 def whole_files(tmp_path_factory):
-    """Name and bytes of a file of every kind."""
+    """The name and the bytes of a file of every kind."""
     import pandas
 
     folder = tmp_path_factory.mktemp("whole")
@@ -113,12 +117,12 @@ def whole_files(tmp_path_factory):
 
 
 @given(st.data())
-def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
-    """Files of every kind in which some bytes are others, or are gone."""
+def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data):
+    """Bytes of files of every kind are replaced or removed."""
     name, content = data.draw(st.sampled_from(whole_files))
     damaged = bytearray(content)
-    for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
-        damaged[place] = data.draw(st.integers(0, 255))
+    for position in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
+        damaged[position] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("fuzz") / name
     path.write_bytes(damaged[: data.draw(st.integers(len(content) // 2, len(content)))])
     with contextlib.suppress(InputError):  # and no other error
@@ -128,21 +132,21 @@ def test_damaged_files_are_read_or_refused(tmp_path_factory, whole_files, data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--clamp", "zz"), "'z' at position 0 is not in the alphabet"),
-        (("--clamp", "abcdefgh"), "8 positions, the sequences have 4"),
+        (("--infill", "zz"), "'z' at position 0 is not in the alphabet"),
+        (("--infill", "abcdefgh"), "8 positions, the sequences have 4"),
         (("--steps", "0"), "at least one step"),
         (("-n", "0"), "at least one record"),
         (("--temperature", "0"), "temperature: from 0.001"),
         (("--temperature", "inf"), "temperature: from 0.001"),
-        (("--clamp", "a", "--guidance", "nan"), "guidance from 0 up to 100"),
-        (("--clamp", "a", "--guidance", "-1"), "guidance from 0 up to 100"),
-        (("--out", "a.npy"), "a.npy: what is written is text"),
-        (("--clamp", "??", "--guidance", "2"), "guidance needs a clamp or a class"),
-        (("--clamp", "a_f"), "text behind its end"),
+        (("--infill", "a", "--guidance", "nan"), "guidance from 0 up to 100"),
+        (("--infill", "a", "--guidance", "-1"), "guidance from 0 up to 100"),
+        (("--out", "a.npy"), "a.npy: these records are written as text"),
+        (("--infill", "??", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("--infill", "a_f"), "text after '_', which ends a string"),
         (("--out", "/nowhere/x"), "cannot write"),
     ],
 )
-def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
+def test_bad_sample_options_give_an_error_of_one_line(words, message, trained, monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, "sample", trained / "lines", *words)
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
@@ -166,8 +170,8 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--size", "0"), "--size: parameters from"),
         (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
         (("--label", "nowhere"), "cannot read nowhere"),
-        (("--label", "{few}"), "--label '{few}': classes: 2 of them for"),
-        (("--tokenizer", "{few}"), "dmf: {few}: this is no tokenizer"),
+        (("--label", "{few}"), "--label '{few}': classes: 2 classes for"),
+        (("--tokenizer", "{few}"), "dmf: {few}: not a Hugging Face tokenizer JSON"),
         (("--no-pad",), "data.txt: line 2 has 3 symbols, the first 2; --pad allows it"),
         (
             ("--kind", "smiles", "--tokenizer", "t.json"),
@@ -176,32 +180,38 @@ def test_bad_wishes_get_one_line(words, message, trained, monkeypatch, capsys):
         (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
     ],
 )
-def test_bad_wishes_of_training_get_one_line(words, message, tmp_path, monkeypatch, capsys):
+def test_bad_train_options_give_an_error_of_one_line(words, message, tmp_path, monkeypatch, capsys):
     path, few = write(tmp_path, "lines"), tmp_path / "few"
     few.write_text("a\nb\n")
-    message, *words = (each.format(few=few) for each in (message, *words))
-    given = ("train", path, "--out", tmp_path / "run", "--iterations", "4", *words)
-    code, _, err = in_process(monkeypatch, capsys, *given)
+    message, *words = (text.format(few=few) for text in (message, *words))
+    words = ("train", path, "--out", tmp_path / "run", "--iterations", "4", *words)
+    code, _, err = in_process(monkeypatch, capsys, *words)
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-def test_what_cannot_be_written_or_judged_is_told(trained, tmp_path, monkeypatch, capsys):
+def test_bad_commands_keep_existing_files(trained, tmp_path, monkeypatch, capsys):
     old = tmp_path / "old.txt"
     old.write_text("mine")
     for words, message in (
         (("export", trained / "lines", "--onnx", "/nowhere/a.onnx"), "cannot write"),
         (("sample", trained / "array", "--out", "/nowhere/a.npy"), "cannot write"),
         (("sample", trained / "array", "--out", tmp_path / "a.txt"), "FILE.npy, FILE.npy.gz"),
-        (("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"), "packed by itself"),
+        (
+            ("sample", trained / "table", "--out", tmp_path / "a.parquet.gz"),
+            "Parquet is compressed already",
+        ),
         (("sample", trained / "table", "--out", tmp_path / "a.json"), "as CSV, TSV or Parquet"),
         (("sample", trained / "table", "--temperature", 101), "from 0.001 to 100"),
-        (("sample", trained / "lines", "--class", "a"), "class 'a': this run knows none"),
+        (
+            ("sample", trained / "lines", "--class", "a"),
+            "class 'a': this run was trained without classes",
+        ),
         (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
         (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes: more than 0"),
-        (("sample", trained / "lines", "--clamp", "zz", "--out", old), "not in the alphabet"),
+        (("sample", trained / "lines", "--infill", "zz", "--out", old), "not in the alphabet"),
         (("evaluate", trained / "lines", "-n", 0), "at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),
         (("train",), "give a FILE"),
@@ -229,19 +239,20 @@ NOTES = {
 
 
 def spoil(folder, what):
-    """Make a run folder hostile in one way."""
+    """Damage a run folder in the way that ``what`` names."""
     config = json.loads((folder / "config.json").read_text())
     weights = folder / "weights.safetensors"
     if what == "pickle":
         weights.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
     elif what == "shapes":
-        found = {n: torch.zeros(1) for n, _ in run.read_weights(
+        tensors = {n: torch.zeros(1) for n, _ in run.read_weights(
             folder, run.read_config(folder)).named_parameters()}  # fmt: skip
-        save_file(found, weights)
+        save_file(tensors, weights)
     elif what in ("no numbers", "whole numbers"):
-        found = {n: p * torch.nan if what == "no numbers" else p.int() for n, p in run.read_weights(
-            folder, run.read_config(folder)).named_parameters()}  # fmt: skip
-        save_file(found, weights)
+        parameters = run.read_weights(folder, run.read_config(folder)).named_parameters()
+        nan = what == "no numbers"
+        tensors = {name: p * torch.nan if nan else p.int() for name, p in parameters}
+        save_file(tensors, weights)
     elif what == "names":
         save_file({"../../x": torch.zeros(1)}, weights)
     elif what == "giant":
@@ -318,25 +329,27 @@ def spoil(folder, what):
      "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board",
      "endless log", "a pipe", "a huge log", *PLANS],
 )  # fmt: skip
-def test_a_hostile_folder_is_refused_in_one_line(what, trained, tmp_path, monkeypatch, capsys):
+def test_a_hostile_run_folder_gives_an_error_of_one_line(
+    what, trained, tmp_path, monkeypatch, capsys
+):
     OneStepModel.load(trained / "lines", "cpu").save(tmp_path / "run")
     spoil(tmp_path / "run", what)
-    asked = [("sample", tmp_path / "run"), ("train", "--resume", tmp_path / "run")]
-    # With its weights there, a run is trained already: resuming looks at its config alone.
-    blind = what in (
+    commands = [("sample", tmp_path / "run"), ("train", "--resume", tmp_path / "run")]
+    # A run with weights is trained already: resuming reads only its config.
+    weights_only = what in (
         "pickle", "shapes", "no numbers", "whole numbers", "names", "huge header"
     )  # fmt: skip
-    for words in asked[:1] if blind else asked:
+    for words in commands[:1] if weights_only else commands:
         code, _, err = in_process(monkeypatch, capsys, *words)
         assert (code, err.count("\n")) == (2, 1), err
 
 
-def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
+def test_tokens_outside_a_column_are_rejected(trained, tmp_path):
     shutil.copytree(trained / "table", tmp_path / "run")
     codec = run.read_config(tmp_path / "run").codec
     tokens = run.read_tokens(tmp_path / "run", run.TRAIN, codec).clone()
-    few = min(range(codec.length), key=lambda i: len(codec.levels[i]))
-    tokens[-1, few] = codec.vocabulary - 1  # of another column
+    smallest = min(range(codec.length), key=lambda i: len(codec.levels[i]))
+    tokens[-1, smallest] = codec.vocabulary - 1  # a token of another column
     save_file({"tokens": tokens}, tmp_path / "run" / "train.safetensors")
     with pytest.raises(InputError, match="their columns do not have"):
         run.read_tokens(tmp_path / "run", run.TRAIN, codec)
@@ -352,12 +365,12 @@ def test_tokens_that_a_column_does_not_have_are_refused(trained, tmp_path):
         ([b"ab", b"ba"], "record 1 is b'ab'; records are all strings"),
     ],
 )
-def test_bad_records_in_python_are_told_with_their_place(records, message):
+def test_bad_records_in_python_are_located(records, message):
     with pytest.raises(InputError, match=message):
         OneStepModel.fit(records, iterations=2)
 
 
-def test_a_run_folder_writes_nowhere_else_and_is_not_waited_for(trained, tmp_path):
+def test_links_and_pipes_in_a_run_folder_are_not_followed(trained, tmp_path):
     folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     shutil.copytree(trained / "lines", folder)
     elsewhere.mkdir()
@@ -372,53 +385,55 @@ def test_a_run_folder_writes_nowhere_else_and_is_not_waited_for(trained, tmp_pat
         path.unlink(missing_ok=True)
         os.mkfifo(path)
         assert checkpoint.iteration_in(path) == 0
-    for so_far in (False, True):
+    for from_checkpoint in (False, True):
         with pytest.raises(InputError, match="no such file"):
-            OneStepModel.load(folder, "cpu", so_far=so_far)
+            OneStepModel.load(folder, "cpu", from_checkpoint=from_checkpoint)
 
 
-def test_a_bad_folder_is_refused_before_the_file_is_read(trained, tmp_path, monkeypatch, capsys):
-    given = tmp_path / "a.txt"
-    given.write_text("")  # which would be refused, too
+def test_a_bad_output_folder_is_rejected_before_reading_the_file(
+    trained, tmp_path, monkeypatch, capsys
+):
+    path = tmp_path / "a.txt"
+    path.write_text("")  # an error as well, but a later one
     for out, message in (
         (trained / "lines", "holds a run already"),
         (tmp_path, "holds other files, a.txt for one"),
-        (given, "cannot make"),
+        (path, "cannot make"),
         ("/proc/nowhere", "cannot make"),
         (tmp_path / "new", "a.txt"),
     ):
-        code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", out)
+        code, _, err = in_process(monkeypatch, capsys, "train", path, "--out", out)
         assert (code, err.count("\n")) == (2, 1), err
         assert message in err
-    assert list(tmp_path.iterdir()) == [given]
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_of_others_are_not_written_over(tmp_path, monkeypatch, capsys):
-    given = write(tmp_path, "lines")
+def test_foreign_files_are_not_overwritten(tmp_path, monkeypatch, capsys):
+    path = write(tmp_path, "lines")
     words = ("--iterations", 2, "--size", 1e4, "--device", "cpu")
     for name, content in (("train.safetensors", b"mine"), ("held_out.safetensors", b"mine")):
         folder = tmp_path / name.split(".")[0]
         folder.mkdir()
         (folder / name).write_bytes(content)
-        code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", folder, *words)
+        code, _, err = in_process(monkeypatch, capsys, "train", path, "--out", folder, *words)
         assert (code, err.count("\n")) == (2, 1), err
         assert f"holds other files, {name} for one" in err
         assert (folder / name).read_bytes() == content
-    whole = tmp_path / "run"
-    assert in_process(monkeypatch, capsys, "train", given, "--out", whole, *words)[0] == 0
-    cut_off = tmp_path / "cut-off"
-    cut_off.mkdir()
+    complete = tmp_path / "run"
+    assert in_process(monkeypatch, capsys, "train", path, "--out", complete, *words)[0] == 0
+    incomplete = tmp_path / "incomplete"
+    incomplete.mkdir()
     for name in ("train.safetensors", "held_out.safetensors"):
-        shutil.copy(whole / name, cut_off / name)
-    (cut_off / "notes.txt").write_text("mine")
-    code, _, err = in_process(monkeypatch, capsys, "train", given, "--out", cut_off, *words)
+        shutil.copy(complete / name, incomplete / name)
+    (incomplete / "notes.txt").write_text("mine")
+    code, _, err = in_process(monkeypatch, capsys, "train", path, "--out", incomplete, *words)
     assert code == 2
     assert "notes.txt" in err
-    (cut_off / "notes.txt").unlink()
-    assert in_process(monkeypatch, capsys, "train", given, "--out", cut_off, *words)[0] == 0
+    (incomplete / "notes.txt").unlink()
+    assert in_process(monkeypatch, capsys, "train", path, "--out", incomplete, *words)[0] == 0
 
 
-def test_a_damaged_checkpoint_costs_no_lines_of_the_log(trained, tmp_path, monkeypatch, capsys):
+def test_a_damaged_checkpoint_keeps_the_log(trained, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     shutil.copytree(trained / "lines", folder)
     (folder / "weights.safetensors").unlink()
@@ -430,7 +445,7 @@ def test_a_damaged_checkpoint_costs_no_lines_of_the_log(trained, tmp_path, monke
     assert (folder / "metrics.jsonl").read_text() == log
 
 
-def test_damaged_weights_can_be_made_anew(trained, tmp_path, monkeypatch, capsys):
+def test_damaged_weights_can_be_restored(trained, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     shutil.copytree(trained / "lines", folder)
     whole = (folder / "weights.safetensors").read_bytes()
@@ -451,7 +466,7 @@ def test_damaged_weights_can_be_made_anew(trained, tmp_path, monkeypatch, capsys
         ("fasta", b">a\nAC\nGU\n>none\n>b\nACG\nU\n>c\nAC\n", 8),
     ],
 )
-def test_a_length_of_its_own_is_told_with_its_line(kind, content, line, tmp_path):
+def test_no_pad_reports_the_line_of_another_length(kind, content, line, tmp_path):
     (tmp_path / "a").write_bytes(content)
     dataset = kinds.find_kind(kind).read(tmp_path / "a")
     with pytest.raises(InputError, match=f"^line {line} has"):

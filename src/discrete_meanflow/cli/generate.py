@@ -186,7 +186,7 @@ class Train:
         return kind
 
     def _prepare(self, folder: Path, console: "Console", processes: "Distributed") -> None:
-        from discrete_meanflow.data.labelled_codec import with_label
+        from discrete_meanflow.data.labelled_codec import read_classes
         from discrete_meanflow.data.table_codec import TableCodec
         from discrete_meanflow.model.plan import check_minutes, count
         from discrete_meanflow.model.prepare import check_one_length, prepare
@@ -198,7 +198,7 @@ class Train:
         with self._place(InputError):
             dataset = kind.read(self._file)
             if self.label is not None:
-                dataset = with_label(dataset, self._file, self.label)
+                dataset = read_classes(dataset, self._file, self.label)
             if not self.pad:
                 check_one_length(dataset)
         wait = "" if self.iterations is not None else "; looking for the pace of this machine ..."
@@ -365,11 +365,11 @@ class Export:
 
 def _notes(codec: "TableCodec", records: int) -> list[str]:
     """Of columns that are numbers, or names of rows, rather than categories."""
-    from discrete_meanflow.data.bins import numbers_in
+    from discrete_meanflow.data.bins import numeric_levels
 
     columns = zip(codec.names, codec.levels, strict=True)
     many = {name: levels for name, levels in columns if len(levels) > max(100, records // 20)}
-    numbers = [name for name, levels in many.items() if numbers_in(levels)]
+    numbers = [name for name, levels in many.items() if numeric_levels(levels)]
     words = [name for name in many if name not in numbers]
     found = []
     if numbers:

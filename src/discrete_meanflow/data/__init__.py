@@ -1,4 +1,4 @@
-"""Where clean sequences come from: laws that are known exactly, arrays of tokens, files."""
+"""Data sources: distributions known in closed form, arrays of tokens, files."""
 
 from discrete_meanflow.data import read
 from discrete_meanflow.data.alphabet import Alphabet

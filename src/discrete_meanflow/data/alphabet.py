@@ -1,3 +1,5 @@
+"""Symbols and their token numbers."""
+
 import itertools
 import re
 from collections import Counter
@@ -8,29 +10,27 @@ from functools import cached_property
 import numpy
 import torch
 
-from discrete_meanflow.data.lines import place_of
-from discrete_meanflow.data.scratch import room
-from discrete_meanflow.data.tokens import lot, stored
+from discrete_meanflow.data.lines import location_of
+from discrete_meanflow.data.scratch import scratch_array
+from discrete_meanflow.data.tokens import chunk_rows, numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-MOST = 10_000  # symbols; more are words or whole records taken for symbols
-LETTER = re.compile(".", re.DOTALL)
-FILLERS = "_~^|\u2423"  # what may stand for "nothing more", the first that no text holds
-
-
-def small(symbols: int) -> numpy.dtype:
-    """What tokens of so many symbols are kept in, in NumPy's words."""
-    return torch.empty(0, dtype=stored(symbols)).numpy().dtype
+MAX_SYMBOLS = 10_000  # more are probably words or whole records
+CHARACTER = re.compile(".", re.DOTALL)
+PAD_CANDIDATES = "_~^|\u2423"  # the first that does not occur in the text is used
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Symbols and their numbers: ``symbols[i]`` has number i. They are letters, or some are longer.
+    """An ordered set of symbols; token ``i`` stands for ``symbols[i]``.
 
-    Strings become sequences of one length; what is behind the end of a short one is filled
-    with ``pad``, a symbol of the alphabet that no string holds. Without ``pad`` all strings
-    have that length.
+    Strings become sequences of equal length. Shorter strings are padded at the end with ``pad``,
+    a symbol that occurs in no string. Without ``pad``, all strings have the same length.
+
+    Args:
+        symbols: a string if every symbol is one character, else a tuple of strings.
+        pad: one of the symbols, or None.
     """
 
     symbols: str | tuple[str, ...]
@@ -41,133 +41,142 @@ class Alphabet:
             raise InputError("alphabet: a symbol occurs twice")
         if not all(self.symbols):
             raise InputError("alphabet: a symbol is empty")
-        if any("\ud800" <= letter <= "\udfff" for symbol in self.symbols for letter in symbol):
-            raise InputError("alphabet: half of a surrogate pair is no symbol")
+        if any("\ud800" <= char <= "\udfff" for symbol in self.symbols for char in symbol):
+            raise InputError("alphabet: a symbol contains half of a surrogate pair")
         if len(self.symbols) < 2:
             raise InputError(f"alphabet: needs at least 2 symbols, got '{self}'")
         if self.pad is not None and (len(self.pad) != 1 or self.pad not in self.symbols):
-            raise InputError(f"alphabet: the pad '{self.pad}' is none of its symbols")
+            raise InputError(f"alphabet: the pad '{self.pad}' is not one of the symbols")
 
     def __str__(self) -> str:
         return self.symbols if isinstance(self.symbols, str) else " ".join(self.symbols)
 
     @classmethod
-    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "Alphabet":
-        """The symbols that occur, in their order, and a pad if the lengths differ."""
-        return cls.surveyed(strings, symbol)[0]
+    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = CHARACTER) -> "Alphabet":
+        """The sorted symbols of the strings, and a pad if their lengths differ."""
+        return cls.survey(strings, symbol)[0]
 
     @classmethod
-    def surveyed(
-        cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER
+    def survey(
+        cls, strings: Iterable[str], symbol: re.Pattern[str] = CHARACTER
     ) -> tuple["Alphabet", Counter[int]]:
-        """The alphabet, and how many strings have each length, from one pass."""
+        """The alphabet, and how many strings have each length, in one pass.
+
+        Args:
+            symbol: matches one symbol of a string.
+        """
         present: set[str] = set()
         lengths: Counter[int] = Counter()
-        beyond = 0  # the first string with more symbols than work
+        first_excess = 0  # number of the first string that exceeds MAX_SYMBOLS
         for number, string in enumerate(strings, 1):
-            cut = string if symbol is LETTER else symbol.findall(string)
-            present.update(cut)
-            lengths[len(cut)] += 1
-            if not beyond and len(present) > MOST:
-                beyond = number
-        found = sorted(present)
-        if len(found) < 2:
-            raise InputError(f"alphabet: needs at least 2 symbols, got '{''.join(found)}'")
-        if len(found) > MOST:
+            parts = string if symbol is CHARACTER else symbol.findall(string)
+            present.update(parts)
+            lengths[len(parts)] += 1
+            if not first_excess and len(present) > MAX_SYMBOLS:
+                first_excess = number
+        symbols = sorted(present)
+        if len(symbols) < 2:
+            raise InputError(f"alphabet: needs at least 2 symbols, got '{''.join(symbols)}'")
+        if len(symbols) > MAX_SYMBOLS:
             raise InputError(
-                f"alphabet: {len(found):,} distinct symbols, at most {MOST:,} work; "
-                f"{place_of(strings, beyond)} has the first beyond"
+                f"alphabet: {len(symbols):,} distinct symbols, the limit is {MAX_SYMBOLS:,}; "
+                f"{location_of(strings, first_excess)} exceeds it"
             )
         pad = None
         if len(lengths) > 1:
-            pad = next((f for f in FILLERS if not any(f in each for each in found)), None)
+            pad = next((p for p in PAD_CANDIDATES if not any(p in s for s in symbols)), None)
             if pad is None:
-                text = f"alphabet: the text holds all of {FILLERS}; none is left for a pad"
-                raise InputError(text)
-            found.append(pad)
-        letters = max(map(len, found), default=1) == 1
-        return cls("".join(found) if letters else tuple(found), pad), lengths
+                raise InputError(
+                    f"alphabet: the text contains all of {PAD_CANDIDATES}; free one of them to "
+                    "serve as the pad"
+                )
+            symbols.append(pad)
+        single = max(map(len, symbols), default=1) == 1
+        return cls("".join(symbols) if single else tuple(symbols), pad), lengths
 
     @property
-    def pad_number(self) -> int | None:
+    def pad_token(self) -> int | None:
         return None if self.pad is None else self.symbols.index(self.pad)
 
     @cached_property
-    def _symbol(self) -> re.Pattern[str]:
-        """One of the long ones, the longest that is there, or else a letter."""
-        longer = sorted((s for s in self.symbols if len(s) > 1), key=len, reverse=True)
-        return re.compile("|".join([*map(re.escape, longer), "."]), re.DOTALL)
+    def _pattern(self) -> re.Pattern[str]:
+        """Matches the longest symbol, or else one character."""
+        multiple = sorted((s for s in self.symbols if len(s) > 1), key=len, reverse=True)
+        return re.compile("|".join([*map(re.escape, multiple), "."]), re.DOTALL)
 
-    def cut(self, string: str) -> list[str]:
+    def tokenize(self, string: str) -> list[str]:
         """The symbols of a string."""
-        return list(string) if isinstance(self.symbols, str) else self._symbol.findall(string)
+        return list(string) if isinstance(self.symbols, str) else self._pattern.findall(string)
 
     def count(self, string: str) -> int:
-        """How many symbols a string has."""
-        return len(string if isinstance(self.symbols, str) else self.cut(string))
+        """Number of symbols in a string."""
+        return len(string if isinstance(self.symbols, str) else self.tokenize(string))
 
     @cached_property
-    def _of_point(self) -> numpy.ndarray:
-        """The number of each letter by its Unicode point; -1 for others, the last for all above."""
-        points = [ord(letter) for letter in self.symbols]
-        numbers = numpy.full(max(points) + 2, -1, numpy.int32)
-        numbers[points] = numpy.arange(len(points))
-        return numbers
+    def _token_of_code_point(self) -> numpy.ndarray:
+        """Token by Unicode code point, -1 if unknown; the last entry is for all larger ones."""
+        points = [ord(character) for character in self.symbols]
+        tokens = numpy.full(max(points) + 2, -1, numpy.int32)
+        tokens[points] = numpy.arange(len(points))
+        return tokens
 
-    def numbers(self, text: str) -> numpy.ndarray:
-        """The number of each letter of a text, where symbols are letters; -1 for unknown ones."""
+    def character_tokens(self, text: str) -> numpy.ndarray:
+        """Token of each character, -1 if unknown. Every symbol must be one character."""
         points = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
-        return self._of_point[points.clip(max=len(self._of_point) - 1)]
+        return self._token_of_code_point[points.clip(max=len(self._token_of_code_point) - 1)]
 
-    def _in_a_row(self, strings: Sequence[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The numbers of all symbols, string by string, and how many each string has."""
-        cuts: Sequence[Sequence[str]] = strings
+    def _concatenated(self, strings: Sequence[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """The tokens of all strings in a row, and the length of each string."""
+        parts: Sequence[Sequence[str]] = strings
         if isinstance(self.symbols, str):
-            numbers = self.numbers("".join(strings))
+            tokens = self.character_tokens("".join(strings))
         else:
-            number = {symbol: i for i, symbol in enumerate(self.symbols)}
-            cuts = [self.cut(string) for string in strings]
-            numbers = numpy.array([number.get(s, -1) for cut in cuts for s in cut], numpy.int32)
-        return numbers, numpy.fromiter(map(len, cuts), numpy.int64, len(cuts))
+            token = {symbol: i for i, symbol in enumerate(self.symbols)}
+            parts = [self.tokenize(string) for string in strings]
+            tokens = numpy.array([token.get(s, -1) for part in parts for s in part], numpy.int32)
+        return tokens, numpy.fromiter(map(len, parts), numpy.int64, len(parts))
 
     def encode(self, strings: Collection[str], length: int | None = None) -> State:
-        """Tokens of shape ``(len(strings), length)``; by default as long as the longest."""
-        return self.packed(strings, length).long()
+        """Tokens of shape ``(len(strings), length)``, int64; default: the longest length."""
+        return self.encode_compact(strings, length).long()
 
-    def packed(self, strings: Collection[str], length: int | None = None) -> State:
-        """The tokens in as few bytes as their numbers need: there may be many."""
+    def encode_compact(self, strings: Collection[str], length: int | None = None) -> State:
+        """``encode`` in the smallest dtype that holds the tokens."""
         length = length or max(map(self.count, strings), default=0)
-        rows = room((len(strings), length), small(len(self.symbols)))
+        rows = scratch_array((len(strings), length), numpy_token_dtype(len(self.symbols)))
         done = 0
-        for some in _lots(strings, lot(length)):
-            rows[done : done + len(some)] = self._rows(some, length, done)
-            done += len(some)
+        for chunk in _chunks(strings, chunk_rows(length)):
+            rows[done : done + len(chunk)] = self._encode_chunk(chunk, length, done)
+            done += len(chunk)
         return torch.from_numpy(rows)
 
-    def _rows(self, strings: Sequence[str], length: int, before: int) -> numpy.ndarray:
-        """The tokens of some strings, ``before`` which there were so many."""
-        numbers, lengths = self._in_a_row(strings)
+    def _encode_chunk(self, strings: Sequence[str], length: int, offset: int) -> numpy.ndarray:
+        """Tokens of the strings that follow the first ``offset`` ones."""
+        tokens, lengths = self._concatenated(strings)
         wrong = lengths > length if self.pad is not None else lengths != length
         if wrong.any():
             i = int(wrong.argmax())
-            raise InputError(f"record {before + i + 1} has {lengths[i]} symbols, others {length}")
-        if (numbers < 0).any():
-            place, ends = int((numbers < 0).argmax()), lengths.cumsum()
+            raise InputError(f"record {offset + i + 1} has {lengths[i]} symbols, others {length}")
+        if (tokens < 0).any():
+            place, ends = int((tokens < 0).argmax()), lengths.cumsum()
             i = int(numpy.searchsorted(ends, place, "right"))
-            unknown = self.cut(strings[i])[place - int(ends[i])]  # counted from its end
-            raise InputError(f"record {before + i + 1} holds {unknown!r}, which is not known")
-        rows = numpy.full((len(strings), length), self.pad_number or 0, small(len(self.symbols)))
-        rows[numpy.arange(length) < lengths[:, None]] = numbers
+            unknown = self.tokenize(strings[i])[place - int(ends[i])]  # negative: from the end
+            raise InputError(
+                f"record {offset + i + 1} contains {unknown!r}, which is not in the alphabet"
+            )
+        dtype = numpy_token_dtype(len(self.symbols))
+        rows = numpy.full((len(strings), length), self.pad_token or 0, dtype)
+        rows[numpy.arange(length) < lengths[:, None]] = tokens
         return rows
 
     def decode(self, tokens: State) -> list[str]:
-        """Strings without the pad at their end. A pad before the end stays to be seen."""
+        """Strings without the pads at their end. A pad before the end stays visible."""
         strings = ("".join(self.symbols[i] for i in row) for row in tokens.tolist())
         return [s.rstrip(self.pad) if self.pad else s for s in strings]
 
 
-def _lots(strings: Iterable[str], count: int) -> Iterator[list[str]]:
-    """So many at a time."""
+def _chunks(strings: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Consecutive lists of ``size`` strings; the last may be shorter."""
     rest = iter(strings)
-    while some := list(itertools.islice(rest, count)):
-        yield some
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk

@@ -1,3 +1,5 @@
+"""Codec of integer arrays."""
+
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -5,26 +7,31 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MOST, small
-from discrete_meanflow.data.codec import LONGEST, UNKNOWN, Codec, Json, in_text
+from discrete_meanflow.data.alphabet import MAX_SYMBOLS
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.infill import split_cells
+from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 
 @dataclass(frozen=True)
 class ArrayCodec(Codec):
-    """Arrays of whole numbers ``0 .. symbols - 1``, of one shape."""
+    """Arrays of one ``shape`` with integers ``0 .. symbols - 1``."""
 
     shape: tuple[int, ...]
     symbols: int
 
     def __post_init__(self) -> None:
-        if self.symbols > MOST:
-            raise InputError(f"array: numbers up to {self.symbols - 1:,}, at most {MOST:,} work")
-        if self.symbols < 2 or not self.shape or min(self.shape) < 1 or self.length > LONGEST:
+        if self.symbols > MAX_SYMBOLS:
             raise InputError(
-                f"array: needs at least 2 symbols and 1 position, got {self.symbols} and "
-                f"{self.shape}"
+                f"array: integers up to {self.symbols - 1:,}; the limit is {MAX_SYMBOLS - 1:,}"
+            )
+        if self.symbols < 2 or not self.shape or min(self.shape) < 1 or self.length > MAX_LENGTH:
+            raise InputError(
+                f"array: needs at least 2 symbols and 1 to {MAX_LENGTH:,} positions, got "
+                f"{self.symbols} and {self.shape}"
             )
 
     @classmethod
@@ -40,34 +47,31 @@ class ArrayCodec(Codec):
         return math.prod(self.shape)
 
     def encode(self, records: numpy.ndarray) -> State:
-        return torch.from_numpy(records.reshape(len(records), -1).astype(small(self.symbols)))
+        dtype = numpy_token_dtype(self.symbols)
+        return torch.from_numpy(records.reshape(len(records), -1).astype(dtype))
 
     def decode(self, tokens: State) -> numpy.ndarray:
         return tokens.reshape(-1, *self.shape).numpy()
 
-    def known(self, pattern: Any) -> dict[int, int]:
-        """``0,?,3``: numbers in the order of the flattened array, ``?`` and the rest unknown.
+    def card(self, dataset: Dataset) -> Json:
+        return {"shape": list(self.shape), "symbols": self.symbols}
 
-        Or a list, with None for what is unknown.
-        """
-        if isinstance(pattern, list | tuple | numpy.ndarray):
-            given = numpy.asarray(pattern, dtype=object).ravel()
-            cells = [UNKNOWN if cell is None else str(cell).strip() for cell in given]
-        else:
-            text = in_text(pattern)
-            cells = [cell.strip() for cell in text.split(",")] if text else []
+    def parse_infill(self, pattern: Any) -> dict[int, int]:
+        """Parse ``0,?,3`` or ``[0, None, 3]``: the flattened array, unknown after its end."""
+        cells = split_cells(pattern)
         if len(cells) > self.length:
-            raise InputError(f"clamp: {len(cells)} positions, the arrays have {self.length}")
-        for place, cell in enumerate(cells):
-            if cell != UNKNOWN and not (cell.isdecimal() and int(cell) < self.symbols):
+            raise InputError(f"infill: {len(cells)} positions, the arrays have {self.length}")
+        for position, cell in enumerate(cells):
+            if cell is not None and not (cell.isdecimal() and int(cell) < self.symbols):
                 raise InputError(
-                    f"clamp: '{cell}' at position {place} is no number from 0 to {self.symbols - 1}"
+                    f"infill: '{cell}' at position {position} is not an integer from 0 to "
+                    f"{self.symbols - 1}"
                 )
-        return {place: int(cell) for place, cell in enumerate(cells) if cell != UNKNOWN}
+        return {position: int(cell) for position, cell in enumerate(cells) if cell is not None}
 
     def describe(self) -> Json:
         return {"shape": list(self.shape), "symbols": self.symbols}
 
     @classmethod
-    def from_json(cls, words: Json) -> "ArrayCodec":
-        return cls(tuple(map(int, words["shape"])), int(words["symbols"]))
+    def from_json(cls, description: Json) -> "ArrayCodec":
+        return cls(tuple(map(int, description["shape"])), int(description["symbols"]))

@@ -1,3 +1,5 @@
+"""A Markov chain over positions."""
+
 import torch
 from torch import Tensor
 
@@ -8,31 +10,40 @@ from discrete_meanflow.types import Probs, State
 
 
 class BigramChain(Law):
-    """``p(x) = p_1(x_1) prod_d A[x_{d-1}, x_d]``: each symbol depends on the one before."""
+    """First-order Markov chain: ``p(x) = p_1(x_1) prod_d A[x_{d-1}, x_d]``."""
 
     initial: Tensor
     rows: Tensor
 
     def __init__(self, initial: Tensor, rows: Tensor, length: int) -> None:
-        """initial: ``(V,)``. rows: ``(V, V)``, the law of the next symbol in each row."""
+        """Set the law ``p_1`` of the first symbol and the transition matrix A.
+
+        Args:
+            initial: shape ``(V,)``.
+            rows: shape ``(V, V)``; row a is the law of the symbol that follows a.
+            length: number of positions D.
+        """
         initial = check_laws(initial, "bigram, first symbol", 1)
         rows = check_laws(rows, "bigram, next symbol", 2)
         super().__init__(len(initial), length)
         if rows.shape != (len(initial), len(initial)):
-            raise InputError(f"bigram: {len(initial)} symbols need as many rows and columns")
+            raise InputError(
+                f"bigram: {len(initial)} symbols need as many rows and columns, got shape "
+                f"{tuple(rows.shape)}"
+            )
         self.register_buffer("initial", initial, persistent=False)
         self.register_buffer("rows", rows, persistent=False)
-        self.made = f"digest={digest(initial, rows)}"
+        self.provenance = f"digest={digest(initial, rows)}"
 
     @classmethod
     def dirichlet(
         cls, vocabulary: int, length: int, concentration: float = 0.1, seed: int = 0
     ) -> "BigramChain":
-        """Rows from ``numpy.random.default_rng(seed)``; the first symbol is uniform."""
+        """Rows drawn with ``numpy.random.default_rng(seed)``; the first symbol is uniform."""
         rows = dirichlet_laws(vocabulary, vocabulary, concentration, seed)
         uniform = torch.full((vocabulary,), 1 / vocabulary, dtype=torch.float64)
         law = cls(uniform, rows, length)
-        law.made = f"dirichlet={concentration:g}, seed={seed}"
+        law.provenance = f"dirichlet={concentration:g}, seed={seed}"
         return law
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
@@ -55,15 +66,15 @@ class BigramChain(Law):
         return self.marginals()[:-1, :, None] * self.rows
 
     def posterior(self, evidence: Tensor) -> Probs:
-        """Forward and backward sums over the chain, each scaled to one."""
-        seen = evidence.double().unbind(-2)
-        ahead = [normalised(self.initial * seen[0])]
-        for e in seen[1:]:
-            ahead.append(normalised((ahead[-1] @ self.rows) * e))
-        back = [torch.ones_like(seen[-1])]
-        for e in reversed(seen[1:]):
-            back.append(normalised((back[-1] * e) @ self.rows.T))
-        return normalised(torch.stack(ahead, -2) * torch.stack(back[::-1], -2))
+        """The forward-backward algorithm; messages are normalised at each position."""
+        likelihood = evidence.double().unbind(-2)
+        forward = [normalised(self.initial * likelihood[0])]
+        for e in likelihood[1:]:
+            forward.append(normalised((forward[-1] @ self.rows) * e))
+        backward = [torch.ones_like(likelihood[-1])]
+        for e in reversed(likelihood[1:]):
+            backward.append(normalised((backward[-1] * e) @ self.rows.T))
+        return normalised(torch.stack(forward, -2) * torch.stack(backward[::-1], -2))
 
     def extra_repr(self) -> str:
-        return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"
+        return f"vocabulary={self.vocabulary}, length={self.length}, {self.provenance}"

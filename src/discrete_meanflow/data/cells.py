@@ -1,4 +1,4 @@
-"""What the cells of a column are, so that they can be handed back as they were given."""
+"""Types of table cells. Cells are stored as text and restored to their types."""
 
 import math
 from collections.abc import Callable, Collection
@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy
 
-LARGEST = 2**63  # that a whole number may be below
+INT_LIMIT = 2**63  # integers must be smaller in absolute value
 
 
-def _whole(cell: str) -> int:
-    if abs(int(cell)) >= LARGEST:
+def _parse_int(cell: str) -> int:
+    if abs(int(cell)) >= INT_LIMIT:
         raise OverflowError
     return int(cell)
 
 
-MADE_FROM: dict[str, Callable[[str], Any]] = {
+PARSERS: dict[str, Callable[[str], Any]] = {
     "bool": lambda cell: {"True": True, "False": False}[cell],
-    "int": _whole,
+    "int": _parse_int,
     "float": float,
     "str": str,
 }
 
 
 def as_number(cell: str) -> float | None:
-    """The number that a text is, if it is one."""
+    """The number that a cell contains, or None."""
     try:
         return float(cell)
     except ValueError:
@@ -32,57 +32,60 @@ def as_number(cell: str) -> float | None:
 
 
 def is_missing(cell: Any) -> bool:
-    """None, or what is not itself: NaN, NaT; of pandas' NA not even that can be told."""
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return cell is None or bool(cell != cell)
-    except TypeError:
+    except TypeError:  # pandas' NA has no truth value
         return True
 
 
-def as_text(cell: Any, sort: str) -> str:
-    """Of a value in a column of that sort: equal numbers, such as 1 and 1.0 among floats, alike."""
-    return str(float(str(cell)) + 0.0) if sort == "float" else str(cell)  # no -0.0
+def as_text(cell: Any, type_name: str) -> str:
+    """A value as text; equal floats, such as 1 and 1.0, give equal text."""
+    return str(float(str(cell)) + 0.0) if type_name == "float" else str(cell)  # no -0.0
 
 
 def type_of(column: Collection[Any]) -> str:
-    """Of values; where they are of several sorts, and none a number's, their text stands."""
-    kinds = {_kind(cell) for cell in column}
-    if kinds == {"int", "float"}:
+    """Type of a column of values; ``str`` if the values have several types."""
+    types = {_type_of_value(cell) for cell in column}
+    if types == {"int", "float"}:
         return "float"
-    return kinds.pop() if len(kinds) == 1 else "str"
+    return types.pop() if len(types) == 1 else "str"
 
 
-def type_told_by(column: Collection[str]) -> str:
-    """Of text: numbers, if they are written as Python would write whole ones, or with a point."""
-    if all(map(is_whole, column)):
+def type_of_text(column: Collection[str]) -> str:
+    """Type of a column of text: ``int`` or ``float`` if this conversion loses nothing."""
+    if all(map(is_integer, column)):
         return "int"
     return "float" if all(map(_is_plain_number, column)) else "str"
 
 
-def is_whole(cell: str) -> bool:
-    """Whether a cell is a whole number, written as Python would."""
+def is_integer(cell: str) -> bool:
+    """Whether a cell is an integer in Python's own notation."""
     return (
         cell.removeprefix("-").isdecimal()
         and len(cell) < 20
         and str(int(cell)) == cell
-        and abs(int(cell)) < LARGEST
+        and abs(int(cell)) < INT_LIMIT
     )
 
 
 def _is_plain_number(cell: str) -> bool:
-    """Whole, or with a point or an exponent; 01 is none, it may be a code, nor is 1_000."""
+    """Whether a cell is an integer, a decimal or in exponent notation.
+
+    Neither 01, which may be a code, nor 1_000 is a plain number.
+    """
     digits = cell.removeprefix("-")
     if (digits[:1] == "0" and digits[1:2].isdecimal()) or "_" in cell:
         return False
     try:
-        return is_whole(cell) or (math.isfinite(float(cell)) and not digits.isdecimal())
+        return is_integer(cell) or (math.isfinite(float(cell)) and not digits.isdecimal())
     except ValueError:
         return False
 
 
-def _kind(cell: Any) -> str:
+def _type_of_value(cell: Any) -> str:
     if isinstance(cell, bool | numpy.bool_):
         return "bool"
-    if isinstance(cell, int | numpy.integer) and abs(int(cell)) < LARGEST:
+    if isinstance(cell, int | numpy.integer) and abs(int(cell)) < INT_LIMIT:
         return "int"
     return "float" if isinstance(cell, float | numpy.floating) else "str"

@@ -1,3 +1,5 @@
+"""Symbols of SMILES strings, and RDKit."""
+
 import importlib
 import re
 from collections.abc import Iterable
@@ -5,30 +7,30 @@ from typing import Any
 
 from discrete_meanflow.errors import InputError
 
-# Of SMILES: an atom in brackets, or of two letters, a ring of two digits; else a letter.
+# A bracket atom, a two-letter atom, a two-digit ring closure, or one character.
 SYMBOL = re.compile(r"\[[^\[\]]*\]|Br|Cl|%\d\d|.", re.DOTALL)
-# An atom with all that binds it: a branch that it opens, the bond before it, rings, branches that
-# it closes. A string has fewer of these, so that fewer positions have to agree.
+# A bound atom: an atom with the branch it opens, the bond before it, its ring closures and the
+# branches it closes. Strings have fewer bound atoms than atoms, so fewer positions must agree.
 BOUND_ATOM = re.compile(
     r"\(?[-=#$:~/\\.]?(?:\[[^\[\]]*\]|Br|Cl|[A-Za-z*])(?:[-=#$:/\\]?(?:\d|%\d\d))*\)*|.",
     re.DOTALL,
 )
 
-MOST_BOUND = 512  # of them, up to which they are the symbols
+MAX_BOUND_ATOMS = 512  # distinct ones; with more, atoms and bonds are separate symbols
 
 
-def symbol_of(strings: Iterable[str]) -> re.Pattern[str]:
-    """What the symbols of molecules are: bound atoms, unless there are too many of them."""
-    found: set[str] = set()
+def choose_symbols(strings: Iterable[str]) -> re.Pattern[str]:
+    """``BOUND_ATOM`` unless there are too many distinct bound atoms, then ``SYMBOL``."""
+    bound_atoms: set[str] = set()
     for string in strings:
-        found.update(BOUND_ATOM.findall(string))
-        if len(found) > MOST_BOUND:
+        bound_atoms.update(BOUND_ATOM.findall(string))
+        if len(bound_atoms) > MAX_BOUND_ATOMS:
             return SYMBOL
     return BOUND_ATOM
 
 
-def rdkit() -> tuple[Any, Any]:
-    """RDKit's reader, silent about what it cannot read, and its descriptors."""
+def import_rdkit() -> tuple[Any, Any]:
+    """The modules ``rdkit.Chem`` and ``rdkit.Chem.Descriptors``, with logging disabled."""
     try:
         chem, log, descriptors = (
             importlib.import_module(f"rdkit.{part}")
@@ -36,13 +38,13 @@ def rdkit() -> tuple[Any, Any]:
         )
     except ImportError:
         raise InputError(
-            "molecules are judged by RDKit: pip install 'discrete-meanflow[molecules]'"
+            "molecule metrics need RDKit: pip install 'discrete-meanflow[molecules]'"
         ) from None
     log.DisableLog("rdApp.*")
     return chem, descriptors
 
 
-def molecule(chem: Any, smiles: str) -> Any | None:
-    """What RDKit reads from a string; an empty one is no molecule."""
-    found = chem.MolFromSmiles(smiles) if smiles else None
-    return found if found is not None and found.GetNumAtoms() else None
+def parse_molecule(chem: Any, smiles: str) -> Any | None:
+    """RDKit's molecule, or None if the string is invalid or empty."""
+    molecule = chem.MolFromSmiles(smiles) if smiles else None
+    return molecule if molecule is not None and molecule.GetNumAtoms() else None

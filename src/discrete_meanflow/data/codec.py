@@ -1,7 +1,7 @@
-"""Between records as users have them and tokens as kernels do."""
+"""Conversion between a user's records and tokens."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -9,13 +9,18 @@ from torch import Tensor
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
+if TYPE_CHECKING:
+    from discrete_meanflow.data.dataset import Dataset
+
 Json = dict[str, Any]
-UNKNOWN = "?"
-LONGEST = 1_000_000  # positions; more are no record, or mischief
+MAX_LENGTH = 1_000_000  # positions; a larger value in a run folder is damage or an attack
+NO_CLASSES = (
+    "this run was trained without classes; train with dmf train --label or fit(..., labels=...)"
+)
 
 
 class Codec(ABC):
-    """``length`` positions over ``vocabulary`` symbols, and what they stand for."""
+    """Maps records to sequences of ``length`` tokens ``0 .. vocabulary - 1`` and back."""
 
     @property
     @abstractmethod
@@ -31,66 +36,65 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, tokens: State) -> Any:
-        """Records, raw: nothing is mended."""
+        """Records, exactly as the tokens spell them: invalid ones are not repaired."""
 
     def as_given(self, records: Any) -> Any:
-        """Decoded records in the form in which they were given, in Python."""
+        """Decoded records in the Python type that the user trained on."""
         return records
 
     @abstractmethod
-    def known(self, pattern: Any) -> dict[int, int]:
-        """What a pattern says: tokens by position."""
+    def card(self, dataset: "Dataset") -> Json:
+        """Summary of the data, shown before training."""
+
+    @abstractmethod
+    def parse_infill(self, pattern: Any) -> dict[int, int]:
+        """The token of each position that an infilling pattern fixes."""
 
     @abstractmethod
     def describe(self) -> Json:
-        """All that ``made_from`` needs to make it again."""
+        """The codec as JSON, for ``from_json``."""
 
     @classmethod
     @abstractmethod
-    def from_json(cls, words: Json) -> "Codec":
-        """The codec that described itself so."""
+    def from_json(cls, description: Json) -> "Codec":
+        """The codec that ``describe`` wrote."""
 
-    def clamp(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:
-        """Tokens, and whether a pattern or class gives each of them: both ``(length,)``."""
+    def infill(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:
+        """What a user fixes when sampling: tokens and ``observed`` (bool), both ``(length,)``.
+
+        Args:
+            pattern: see ``parse_infill`` of the codec; None fixes nothing.
+            label: a class, or None.
+        """
         tokens = torch.zeros(self.length, dtype=torch.long)
-        held = torch.zeros(self.length, dtype=torch.bool)
-        known = {} if pattern is None else self.known(pattern)
-        for place, token in ({} if label is None else self.of_class(label)).items():
-            if known.setdefault(place, token) != token:
-                raise InputError(f"clamp: '{pattern}' and class '{label}' contradict each other")
-        for place, token in known.items():
-            tokens[place], held[place] = token, True
-        return tokens, held
+        observed = torch.zeros(self.length, dtype=torch.bool)
+        fixed = {} if pattern is None else self.parse_infill(pattern)
+        for position, token in ({} if label is None else self.class_tokens(label)).items():
+            if fixed.setdefault(position, token) != token:
+                raise InputError(f"infill: '{pattern}' and class '{label}' contradict each other")
+        for position, token in fixed.items():
+            tokens[position], observed[position] = token, True
+        return tokens, observed
 
     @property
     def allowed(self) -> Tensor | None:
-        """Which symbols each position may have: bool ``(length, vocabulary)``; None means all."""
+        """Symbols each position may have: bool ``(length, vocabulary)``; None allows all."""
         return None
 
     @property
     def bare(self) -> "Codec":
-        """That of the records alone, without their classes."""
+        """The codec of the records without their classes."""
         return self
 
     @property
     def class_positions(self) -> list[int]:
-        """Where the class of a record stands, if records have classes."""
+        """Positions that encode the class; empty without classes."""
         return []
 
-    def of_class(self, name: str) -> dict[int, int]:
-        """The tokens of a class by position."""
-        raise InputError(
-            f"class '{name}': this run knows none; classes are given when it is trained, by "
-            "dmf train --label or fit(..., labels=...)"
-        )
+    def class_tokens(self, name: str) -> dict[int, int]:
+        """The token of each class position for class ``name``."""
+        raise InputError(f"class '{name}': {NO_CLASSES}")
 
     def classes_in(self, tokens: State) -> list[str]:
-        """The class of each record, where records have one."""
-        raise InputError("labels: the records of this run have no classes")
-
-
-def in_text(pattern: Any) -> str:
-    """A pattern that must be one of letters."""
-    if not isinstance(pattern, str):
-        raise InputError(f"clamp: what is known is told in words, as 'ma??', got {pattern!r}")
-    return pattern
+        """The class of each record."""
+        raise InputError(f"--save-classes: {NO_CLASSES}")

@@ -1,4 +1,4 @@
-"""What is in a file, gzipped or not: its bytes, its text, its text piece by piece."""
+"""Contents of a file, gzipped or not: bytes, text, or text in chunks."""
 
 import codecs
 import gzip
@@ -11,25 +11,26 @@ from typing import BinaryIO
 
 from discrete_meanflow.errors import InputError
 
-PIECE = 1 << 22  # bytes read at once
+CHUNK_BYTES = 1 << 22  # read at once
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, gzipped or not: its name tells, or its first bytes."""
+def open_decompressed(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; gzip is recognised by the suffix or the first bytes."""
     try:
-        with open(path, "rb") as plain:
-            packed = path.suffix == ".gz" or plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            yield gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[misc]
+        with open(path, "rb") as file:
+            gzipped = path.suffix == ".gz" or file.read(2) == GZIP_MAGIC
+            file.seek(0)
+            yield gzip.GzipFile(fileobj=file) if gzipped else file  # type: ignore[misc]
     except (OSError, EOFError, zlib.error) as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"cannot read {path}: {what}") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"cannot read {path}: {reason}") from None
 
 
-def text(path: Path) -> str:
-    """A whole file as UTF-8."""
-    with unpacked(path) as file:
+def read_text(path: Path) -> str:
+    """A whole file, decoded as UTF-8."""
+    with open_decompressed(path) as file:
         content = file.read()
     try:
         return content.decode("utf-8-sig")
@@ -38,23 +39,25 @@ def text(path: Path) -> str:
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
 
 
-def pieces(path: Path) -> Iterator[str]:
-    """The text of a file, gzipped or not, some millions of characters at a time."""
-    # Without the mark that some editors begin with, and new lines of one kind.
+def text_chunks(path: Path) -> Iterator[str]:
+    """The text of a file, a few million characters at a time.
+
+    A byte-order mark is removed, and every line ending becomes ``\\n``.
+    """
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), True)
     lines = 1
     try:
-        with unpacked(path) as file:
-            while content := file.read(PIECE):
-                piece = decoder.decode(content)
-                lines += piece.count("\n")
-                yield piece
+        with open_decompressed(path) as file:
+            while content := file.read(CHUNK_BYTES):
+                chunk = decoder.decode(content)
+                lines += chunk.count("\n")
+                yield chunk
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
         raise InputError(f"{path}, line {line}: not UTF-8 text") from None
 
 
-def changed(path: Path) -> InputError:
-    """What is read in several passes must stay as it is."""
-    return InputError(f"{path} changed while it was read")
+def changed_error(path: Path) -> InputError:
+    """The error for a file that differs between two passes over it."""
+    return InputError(f"{path} changed while it was read; run the command again")

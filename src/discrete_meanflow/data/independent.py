@@ -1,3 +1,5 @@
+"""A product of categorical distributions."""
+
 import torch
 from torch import Tensor
 
@@ -7,24 +9,24 @@ from discrete_meanflow.types import Probs, State
 
 
 class IndependentCategorical(Law):
-    """``p(x) = prod_d p_d(x_d)``."""
+    """Independent positions: ``p(x) = prod_d p_d(x_d)``."""
 
     probs: Tensor
 
     def __init__(self, probs: Tensor) -> None:
-        """probs: shape ``(D, V)``."""
+        """Set the law of each position: ``probs`` has shape ``(D, V)``."""
         probs = check_laws(probs, "independent categorical", 2)
         super().__init__(probs.shape[-1], probs.shape[0])
         self.register_buffer("probs", probs, persistent=False)
-        self.made = f"digest={digest(probs)}"
+        self.provenance = f"digest={digest(probs)}"
 
     @classmethod
     def dirichlet(
         cls, vocabulary: int, length: int, concentration: float = 0.1, seed: int = 0
     ) -> "IndependentCategorical":
-        """Each ``p_d ~ Dirichlet(concentration)``, from ``numpy.random.default_rng(seed)``."""
+        """Draw ``p_d ~ Dirichlet(concentration)`` with ``numpy.random.default_rng(seed)``."""
         law = cls(dirichlet_laws(vocabulary, length, concentration, seed))
-        law.made = f"dirichlet={concentration:g}, seed={seed}"
+        law.provenance = f"dirichlet={concentration:g}, seed={seed}"
         return law
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
@@ -43,4 +45,4 @@ class IndependentCategorical(Law):
         return normalised(self.probs * evidence)
 
     def extra_repr(self) -> str:
-        return f"vocabulary={self.vocabulary}, length={self.length}, {self.made}"
+        return f"vocabulary={self.vocabulary}, length={self.length}, {self.provenance}"

@@ -1,5 +1,6 @@
-"""Records with their class behind them: known when it is asked for, drawn along when it is not."""
+"""Codec of records with classes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +11,14 @@ from torch import Tensor
 
 from discrete_meanflow.data import read
 from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.kind import Dataset
+from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.labels import (
     label_numbers,
     label_positions,
     label_tokens,
     labelled,
 )
+from discrete_meanflow.data.read_array import read_named_array
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State
@@ -26,15 +28,15 @@ NO_CLASS = "?"
 
 @dataclass(frozen=True)
 class LabelledCodec(Codec):
-    """Records of another codec, and the number of each one's class in the same alphabet."""
+    """Records of another codec, followed by the number of their class in the same alphabet."""
 
     inner: Codec
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes):
-            raise InputError("classes: one is named twice")
-        label_positions(len(self.classes), self.inner.vocabulary)  # objects if there are too few
+            raise InputError("classes: a name occurs twice")
+        label_positions(len(self.classes), self.inner.vocabulary)  # raises for fewer than 2
 
     @property
     def vocabulary(self) -> int:
@@ -56,30 +58,37 @@ class LabelledCodec(Codec):
     def allowed(self) -> Tensor | None:
         if self.inner.allowed is None:
             return None
-        more = torch.ones(self.length - self.inner.length, self.vocabulary, dtype=torch.bool)
-        return torch.cat([self.inner.allowed, more])
+        label = torch.ones(self.length - self.inner.length, self.vocabulary, dtype=torch.bool)
+        return torch.cat([self.inner.allowed, label])
 
     def encode(self, records: tuple[Any, Sequence[str]]) -> State:
-        """Of records and their classes."""
-        tokens, number = self.inner.encode(records[0]), {c: i for i, c in enumerate(self.classes)}
-        labels = torch.tensor([number[each] for each in records[1]])
+        """Encode a pair of records and their classes."""
+        number = {name: i for i, name in enumerate(self.classes)}
+        labels = torch.tensor([number[name] for name in records[1]])
+        tokens = self.inner.encode(records[0])
         return labelled(tokens, labels, len(self.classes), self.vocabulary)
 
     def decode(self, tokens: State) -> Any:
         return self.inner.decode(tokens[:, : self.inner.length])
 
-    def known(self, pattern: Any) -> dict[int, int]:
-        return self.inner.known(pattern)
+    def card(self, dataset: Dataset) -> Json:
+        records, names = dataset.records
+        counts = Counter(names)
+        inner = self.inner.card(Dataset(records, self.inner))
+        return {**inner, "classes": {name: counts[name] for name in self.classes}}
 
-    def of_class(self, name: str) -> dict[int, int]:
+    def parse_infill(self, pattern: Any) -> dict[int, int]:
+        return self.inner.parse_infill(pattern)
+
+    def class_tokens(self, name: str) -> dict[int, int]:
         if name not in self.classes:
-            raise InputError(f"class: no '{name}'; there are {', '.join(self.classes)}")
+            raise InputError(f"class: no '{name}'; the classes are {', '.join(self.classes)}")
         number = torch.tensor([self.classes.index(name)])
         tokens = label_tokens(number, len(self.classes), self.vocabulary)[0].tolist()
         return dict(zip(self.class_positions, tokens, strict=True))
 
     def classes_in(self, tokens: State) -> list[str]:
-        """Raw, as records are: a number that no class has is NO_CLASS."""
+        """The class of each record, ``NO_CLASS`` if its number exceeds the classes."""
         numbers = label_numbers(tokens[:, self.inner.length :], self.vocabulary).tolist()
         return [self.classes[i] if i < len(self.classes) else NO_CLASS for i in numbers]
 
@@ -87,37 +96,46 @@ class LabelledCodec(Codec):
         return {**self.inner.describe(), "classes": list(self.classes)}
 
     @classmethod
-    def from_json(cls, words: Json, inner: type[Codec] = Codec) -> "LabelledCodec":
-        return cls(inner.from_json(words), tuple(map(str, words["classes"])))
+    def from_json(cls, description: Json, inner: type[Codec] = Codec) -> "LabelledCodec":
+        return cls(inner.from_json(description), tuple(map(str, description["classes"])))
 
 
-def classed(dataset: Dataset, classes: Any) -> Dataset:
-    """The records with a class for each: a list, an array or a tensor of them, or the name of the
-    column of the table that they stand in."""
+def add_classes(dataset: Dataset, classes: Any) -> Dataset:
+    """The dataset with a class for each record.
+
+    Args:
+        classes: a list, array or tensor of classes, or the name of a table column.
+    """
     if isinstance(classes, str) and isinstance(dataset.codec, TableCodec):
         return replace(dataset, codec=replace(dataset.codec, label=classes))
     if dataset.tokens is not None:
-        raise InputError("classes: windows of one text have none")
-    names = [str(each) for each in (classes.tolist() if hasattr(classes, "tolist") else classes)]
+        raise InputError("classes: windows of one text cannot have classes")
+    names = [str(name) for name in (classes.tolist() if hasattr(classes, "tolist") else classes)]
     if len(names) != len(dataset.records):
-        raise InputError(f"classes: {len(names)} of them for {len(dataset.records)} records")
+        raise InputError(f"classes: {len(names)} classes for {len(dataset.records)} records")
     codec = LabelledCodec(dataset.codec, tuple(sorted(set(names))))
     return replace(dataset, records=(dataset.records, names), codec=codec)
 
 
-def with_label(dataset: Dataset, path: Path, label: str) -> Dataset:
-    """``label`` is a column of the table, an array of the .npz, a .npy, or a file with a class a
-    line."""
+def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:
+    """The dataset of file ``path`` with the classes that ``--label`` names.
+
+    Args:
+        label: a column of the table, an array of the .npz, a .npy file, or a text file with one
+            class per line.
+    """
     if isinstance(dataset.codec, TableCodec):
-        return classed(dataset, label)
+        return add_classes(dataset, label)
     file = Path(label)
-    inside = ".npz" in path.suffixes and not file.is_file()
-    found: Any
-    if not inside and ".npy" not in file.suffixes:
-        found = read.lines(file)
+    in_archive = ".npz" in path.suffixes and not file.is_file()
+    classes: Any
+    if not in_archive and ".npy" not in file.suffixes:
+        classes = read.lines(file)
     else:
-        found, _ = read.array_named(path, label) if inside else read.array_named(file)
-        if found.ndim != 1:
-            raise InputError(f"--label: '{label}' has shape {found.shape}, not one per record")
+        classes, _ = read_named_array(path, label) if in_archive else read_named_array(file)
+        if classes.ndim != 1:
+            raise InputError(
+                f"--label: '{label}' has shape {classes.shape}, needs one class per record"
+            )
     with error_context(f"--label '{label}'"):
-        return classed(dataset, found)
+        return add_classes(dataset, classes)

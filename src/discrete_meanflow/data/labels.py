@@ -1,3 +1,5 @@
+"""Class labels as extra tokens of a sequence."""
+
 import torch
 from torch import Tensor
 
@@ -6,37 +8,37 @@ from discrete_meanflow.types import State
 
 
 def label_positions(classes: int, vocabulary: int) -> int:
-    """How many positions a label takes: the digits of ``classes - 1`` in base V."""
+    """Number of positions of a label: the digits of ``classes - 1`` in base V."""
     if classes < 2 or vocabulary < 2:
         raise InputError(
             f"labels: need at least 2 classes and 2 symbols, got {classes} and {vocabulary}"
         )
-    places = 1
-    while vocabulary**places < classes:
-        places += 1
-    return places
+    digits = 1
+    while vocabulary**digits < classes:
+        digits += 1
+    return digits
 
 
 def label_tokens(labels: Tensor, classes: int, vocabulary: int) -> State:
-    """Labels ``(N,)`` in base V, the first digit first: shape ``(N, places)``."""
+    """Labels ``(N,)`` in base V, most significant digit first: shape ``(N, digits)``."""
     if labels.dim() != 1 or bool(((labels < 0) | (labels >= classes)).any()):
-        raise InputError(f"labels: must be whole numbers from 0 to {classes - 1}, one per record")
-    places = torch.arange(label_positions(classes, vocabulary) - 1, -1, -1)
-    return labels[:, None] // vocabulary**places % vocabulary
+        raise InputError(f"labels: must be integers from 0 to {classes - 1}, one per record")
+    powers = torch.arange(label_positions(classes, vocabulary) - 1, -1, -1)
+    return labels[:, None] // vocabulary**powers % vocabulary
 
 
 def label_numbers(tokens: State, vocabulary: int) -> Tensor:
-    """What ``label_tokens`` wrote, ``(N,)``; what a network wrote may be the number of no class."""
-    places = torch.arange(tokens.shape[1] - 1, -1, -1)
-    return (tokens.long() * vocabulary**places).sum(-1)
+    """Inverse of ``label_tokens``: ``(N, digits) -> (N,)``; may exceed the number of classes."""
+    powers = torch.arange(tokens.shape[1] - 1, -1, -1)
+    return (tokens.long() * vocabulary**powers).sum(-1)
 
 
 def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> State:
-    """Records with their label behind them, in the same alphabet: ``(N, D + places)``.
+    """Append the label to each record, in the same alphabet: ``(N, D + digits)``.
 
-    A class is then a sequence's last positions: known when they are clamped (``Given``), drawn
-    along with the rest when they are not.
+    Observed label positions condition on the class (``FixedPositions``); otherwise the class is
+    generated together with the record.
     """
     if len(labels) != len(tokens):
-        raise InputError(f"labels: {len(labels)} of them for {len(tokens)} records")
+        raise InputError(f"labels: {len(labels)} labels for {len(tokens)} records")
     return torch.cat([tokens, label_tokens(labels, classes, vocabulary).to(tokens.dtype)], -1)

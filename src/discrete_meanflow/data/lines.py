@@ -1,4 +1,4 @@
-"""Records in a file of text, read anew at every pass: they need not fit into memory."""
+"""Records in a text file. Each pass reads the file again, so it need not fit into memory."""
 
 import itertools
 import operator
@@ -7,47 +7,49 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from discrete_meanflow.data.content import changed, pieces
+from discrete_meanflow.data.content import changed_error, text_chunks
 from discrete_meanflow.errors import InputError
 
-BEHIND = re.compile(r"[\s,;]")  # a molecule, which has none of these
-LONGEST_LINE = 10_000_000  # letters; more are no line
+SMILES_END = re.compile(r"[\s,;]")  # SMILES contain none of these
+MAX_LINE = 10_000_000  # characters; anything longer is not a text with lines
 
 
-def lines(path: Path) -> Iterator[str]:
-    """Those of a text, empty ones too."""
-    begun = ""
-    for text in pieces(path):
-        *whole, begun = (begun + text).split("\n")
-        yield from whole
-        if len(begun) > LONGEST_LINE:
-            raise InputError(f"{path}: a line of over {LONGEST_LINE:,} letters")
-    yield begun
+def iter_lines(path: Path) -> Iterator[str]:
+    """The lines of a text, including empty ones."""
+    partial = ""
+    for text in text_chunks(path):
+        *complete, partial = (partial + text).split("\n")
+        yield from complete
+        if len(partial) > MAX_LINE:
+            raise InputError(
+                f"{path}: a line has over {MAX_LINE:,} characters; use --kind windows for one text"
+            )
+    yield partial
 
 
 class RecordFile(Collection[str]):
-    """Strings in a file. What is added to it after the first pass is not seen."""
+    """Strings in a file. Records appended after the first pass are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.count: int | None = None  # of records, once they have been read
+        self.count: int | None = None  # number of records, known after the first pass
 
     @abstractmethod
     def numbered(self) -> Iterator[tuple[int, str]]:
-        """The records, each with the line at which it begins."""
+        """Pairs ``(line, record)`` with the number of the record's first line."""
 
     def line(self, number: int) -> int:
-        """That of a record, the first of which has number 1."""
+        """First line of record ``number``; records count from 1."""
         return next(itertools.islice(self.numbered(), number - 1, None))[0]
 
     def __iter__(self) -> Iterator[str]:
         count, records = 0, map(operator.itemgetter(1), self.numbered())
-        for count, each in enumerate(itertools.islice(records, self.count), 1):  # noqa: B007
-            yield each
+        for count, record in enumerate(itertools.islice(records, self.count), 1):  # noqa: B007
+            yield record
         if not count:
-            raise InputError(f"{self.path} is empty: it holds no record")
+            raise InputError(f"{self.path} is empty: it contains no record")
         if self.count not in (None, count):
-            raise changed(self.path)
+            raise changed_error(self.path)
         self.count = count
 
     def __len__(self) -> int:
@@ -56,61 +58,62 @@ class RecordFile(Collection[str]):
         return self.count
 
     def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+        return any(record == other for other in self)
 
 
-def place_of(records: Iterable[str], number: int) -> str:
-    """Where a record is, in words: its line, if it is in a file."""
+def location_of(records: Iterable[str], number: int) -> str:
+    """Where record ``number`` is, for an error message: its line if the records are a file."""
     if isinstance(records, RecordFile):
         return f"line {records.line(number)}"
     return f"record {number}"
 
 
 class LineFile(RecordFile):
-    """One record a line; empty lines are none."""
+    """One record per line; empty lines are skipped."""
 
     def numbered(self) -> Iterator[tuple[int, str]]:
-        return filter(operator.itemgetter(1), enumerate(lines(self.path), 1))
+        return filter(operator.itemgetter(1), enumerate(iter_lines(self.path), 1))
 
 
 class SmilesFile(RecordFile):
-    """The first word of each line, with or without a heading; names may follow it."""
+    """The first word of each line. A header line is skipped; names may follow the SMILES."""
 
     def numbered(self) -> Iterator[tuple[int, str]]:
-        words = self._words()
-        for line, first in itertools.islice(words, 1):
-            if not first.lower().endswith("smiles"):
-                yield line, first
+        words = self._first_words()
+        for line, word in itertools.islice(words, 1):
+            if not word.lower().endswith("smiles"):
+                yield line, word
         yield from words
 
-    def _words(self) -> Iterator[tuple[int, str]]:
-        for number, line in enumerate(lines(self.path), 1):
-            word = BEHIND.split(line.strip(), 1)[0]
+    def _first_words(self) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(iter_lines(self.path), 1):
+            word = SMILES_END.split(line.strip(), 1)[0]
             if not word and line.strip():
-                raise InputError(f"{self.path}, line {number}: begins with no molecule")
+                raise InputError(f"{self.path}, line {number}: does not begin with a molecule")
             if word:
                 yield number, word
 
 
 class FastaFile(RecordFile):
-    """The sequences behind the ``>`` lines, each joined from its lines; empty ones are none."""
+    """The sequences after the ``>`` lines; lines are joined, empty sequences skipped."""
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         return filter(operator.itemgetter(1), self._sequences())
 
     def _sequences(self) -> Iterator[tuple[int, str]]:
         parts: list[str] | None = None
-        begun = 0
-        for number, line in enumerate(lines(self.path), 1):
+        first = 0
+        for number, line in enumerate(iter_lines(self.path), 1):
             if line.startswith(">"):
                 if parts is not None:
-                    yield begun, "".join(parts)
-                parts, begun = [], number
+                    yield first, "".join(parts)
+                parts, first = [], number
             elif line.strip():
                 if parts is None:
-                    text = f"{self.path}, line {number}: a sequence before its '>' line"
-                    raise InputError(text)
+                    raise InputError(
+                        f"{self.path}, line {number}: a sequence before its '>' line; add one"
+                    )
                 parts.append(line.strip())
         if parts is None:
             raise InputError(f"{self.path} has no '>' line: not a FASTA file")
-        yield begun, "".join(parts)
+        yield first, "".join(parts)

@@ -1,4 +1,4 @@
-"""Room for many numbers: in memory where they are few, else in a file that is gone with them."""
+"""Large temporary arrays: in memory up to a limit, beyond it in a temporary file."""
 
 import os
 import tempfile
@@ -7,25 +7,27 @@ import numpy
 
 from discrete_meanflow.errors import InputError
 
-FEW = 1 << 26  # bytes
+MAX_IN_MEMORY = 1 << 26  # bytes
+DISK_FOLDER = "/var/tmp"  # on disk, whereas /tmp may be in memory
 
 
-def room(shape: tuple[int, ...], kind: numpy.dtype) -> numpy.ndarray:
-    """An array to be written to. A file's room is taken at once: a disk that is full later would
-    end the program without a word."""
-    size = kind.itemsize * int(numpy.prod(shape, dtype=numpy.int64))
-    if size <= FEW:
-        return numpy.empty(shape, kind)
-    lasting = "/var/tmp"  # on a disk, where /tmp may be memory
-    told = "TMPDIR" in os.environ
-    folder = lasting if not told and os.access(lasting, os.W_OK) else tempfile.gettempdir()
+def scratch_array(shape: tuple[int, ...], dtype: numpy.dtype) -> numpy.ndarray:
+    """Uninitialised writable array; a large one is a memory-mapped file without a name.
+
+    The file is allocated at once: a disk that fills up later would kill the process silently.
+    """
+    size = dtype.itemsize * int(numpy.prod(shape, dtype=numpy.int64))
+    if size <= MAX_IN_MEMORY:
+        return numpy.empty(shape, dtype)
+    on_disk = "TMPDIR" not in os.environ and os.access(DISK_FOLDER, os.W_OK)
+    folder = DISK_FOLDER if on_disk else tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(prefix="dmf-", dir=folder) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
-            return numpy.memmap(file, kind, "r+", shape=shape)
+            return numpy.memmap(file, dtype, "r+", shape=shape)
     except OSError as error:
         raise InputError(
-            f"no room for {size:,} bytes in {folder}: {error.strerror or error}; another folder "
-            "can be named in TMPDIR"
+            f"cannot allocate {size:,} bytes in {folder}: {error.strerror or error}; set TMPDIR "
+            "to a folder with more space"
         ) from None

@@ -3,8 +3,8 @@
 import numpy
 import torch
 
-from discrete_meanflow.data.scratch import room
-from discrete_meanflow.data.tokens import lot
+from discrete_meanflow.data.scratch import scratch_array
+from discrete_meanflow.data.tokens import chunk_rows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -14,7 +14,7 @@ FACTOR = 1 << 63  # what symbols are multiplied with is less than this
 
 def distinct(tokens: State) -> State:
     """Each row once, in the order of first occurrence."""
-    return picked(tokens, first_occurrences(tokens))
+    return take_rows(tokens, first_occurrences(tokens))
 
 
 def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
@@ -22,7 +22,7 @@ def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
     once = first_occurrences(tokens)
     check_held_out(held_out, len(once))
     order = once[shuffled(len(once), seed)]
-    return picked(tokens, order[held_out:]), picked(tokens, order[:held_out])
+    return take_rows(tokens, order[held_out:]), take_rows(tokens, order[:held_out])
 
 
 def check_held_out(held_out: int, count: int) -> None:
@@ -41,7 +41,7 @@ def first_occurrences(tokens: State) -> numpy.ndarray:
     """
     given, parts = tokens.numpy(), 1 + tokens.numel() // SORTED
     sums, part = _sums(given, parts)
-    first, few = numpy.zeros(len(given), bool), lot(given.shape[1])
+    first, few = numpy.zeros(len(given), bool), chunk_rows(given.shape[1])
     for each in range(parts):
         rows = numpy.flatnonzero(part == each)
         their = sums[rows]
@@ -62,8 +62,10 @@ def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray
     """Of the symbols of each row, each times a number of its place; and the part that the row
     belongs to, which its sum tells."""
     factors = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
-    sums, part = (room((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16))
-    few = lot(rows.shape[1])
+    sums, part = (
+        scratch_array((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16)
+    )
+    few = chunk_rows(rows.shape[1])
     for i in range(0, len(rows), few):
         some = rows[i : i + few].astype(numpy.uint64) @ factors
         sums[i : i + few] = some
@@ -83,10 +85,10 @@ def _places(count: int) -> type:
     return numpy.int32 if count < 1 << 31 else numpy.int64
 
 
-def picked(tokens: State, order: numpy.ndarray) -> State:
+def take_rows(tokens: State, order: numpy.ndarray) -> State:
     """Those rows, in that order."""
-    given, few = tokens.numpy(), lot(tokens.shape[1])
-    rows = room((len(order), tokens.shape[1]), given.dtype)
+    given, few = tokens.numpy(), chunk_rows(tokens.shape[1])
+    rows = scratch_array((len(order), tokens.shape[1]), given.dtype)
     for i in range(0, len(order), few):
         rows[i : i + few] = given[order[i : i + few]]
     return torch.from_numpy(rows)

@@ -1,5 +1,6 @@
-"""Strings in the pieces of a tokenizer, in the place of characters."""
+"""Codec of strings in the subwords of a Hugging Face tokenizer."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -9,18 +10,24 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import small
-from discrete_meanflow.data.codec import Codec, Json, in_text
-from discrete_meanflow.data.content import text
+from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.data.content import read_text
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.infill import require_string
+from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State
+
+MAX_CHECKED = 10_000  # records searched for text outside the tokenizer's vocabulary
 
 
 @dataclass(frozen=True)
 class SubwordCodec(Codec):
-    """Strings of at most ``size`` tokens of a Hugging Face tokenizer, given as its JSON.
+    """Strings of at most ``size`` subwords. One more symbol serves as the pad.
 
-    One symbol more fills what is behind the end.
+    Args:
+        tokenizer: the JSON of a Hugging Face tokenizer.
+        size: number of positions.
     """
 
     tokenizer: str
@@ -28,28 +35,29 @@ class SubwordCodec(Codec):
 
     @classmethod
     def of(cls, strings: Collection[str], path: Path) -> "SubwordCodec":
-        pieces = cls._from(path, 1)
-        longest = max(len(each.ids) for each in pieces.read(strings))
+        codec = cls._load(path, 1)
+        longest = max(len(encoding.ids) for encoding in codec.tokenize(strings))
         if longest < 1:
-            raise InputError(f"{path}: this tokenizer makes nothing of the data")
-        return cls(pieces.tokenizer, longest)
+            raise InputError(f"{path}: this tokenizer finds no subword in the data")
+        return cls(codec.tokenizer, longest)
 
     @classmethod
     def of_text(cls, path: Path, length: int) -> "SubwordCodec":
-        """For windows of one text: no signs of a beginning or an end are put into it."""
-        reader = cls._from(path, length).reader
-        reader.post_processor = None
-        return cls(reader.to_str(), length)
+        """For windows of one text: the tokenizer adds no special tokens."""
+        tokenizer = cls._load(path, length).loaded_tokenizer
+        tokenizer.post_processor = None
+        return cls(tokenizer.to_str(), length)
 
     @classmethod
-    def _from(cls, path: Path, size: int) -> "SubwordCodec":
-        pieces = cls(text(path), size)
+    def _load(cls, path: Path, size: int) -> "SubwordCodec":
+        codec = cls(read_text(path), size)
         with error_context(path):
-            _ = pieces.reader
-        return pieces
+            _ = codec.loaded_tokenizer
+        return codec
 
     @cached_property
-    def reader(self) -> Any:
+    def loaded_tokenizer(self) -> Any:
+        """The ``tokenizers.Tokenizer``, without truncation and padding."""
         try:
             from tokenizers import Tokenizer
         except ImportError:
@@ -57,18 +65,19 @@ class SubwordCodec(Codec):
                 "a tokenizer needs: pip install 'discrete-meanflow[tokenizers]'"
             ) from None
         try:
-            found = Tokenizer.from_str(self.tokenizer)
-        except Exception as error:  # the library raises nothing more special
-            raise InputError(f"this is no tokenizer: {str(error).splitlines()[0]}") from None
-        # A file may ask for both, and records would lose their ends, or get others.
-        found.no_truncation()
-        found.no_padding()
-        return found
+            tokenizer = Tokenizer.from_str(self.tokenizer)
+        except Exception as error:  # the library raises plain exceptions
+            raise InputError(
+                f"not a Hugging Face tokenizer JSON: {str(error).splitlines()[0]}"
+            ) from None
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
 
     @cached_property
     def pad(self) -> int:
-        """The symbol behind the end."""
-        return max(self.reader.get_vocab().values(), default=-1) + 1  # ids may have gaps
+        """The padding token."""
+        return max(self.loaded_tokenizer.get_vocab().values(), default=-1) + 1  # ids can have gaps
 
     @property
     def vocabulary(self) -> int:
@@ -78,66 +87,78 @@ class SubwordCodec(Codec):
     def length(self) -> int:
         return self.size
 
-    def read(self, strings: Iterable[str], signs: bool = True) -> list[Any]:
-        """What the tokenizer makes of each, with the signs that it puts around a record or not."""
+    def tokenize(self, strings: Iterable[str], special_tokens: bool = True) -> list[Any]:
+        """The tokenizer's encoding of each string."""
         try:
-            found: list[Any] = self.reader.encode_batch(list(strings), add_special_tokens=signs)
-        except Exception as error:  # the library raises nothing more special
-            text = f"the tokenizer cannot read the data: {error}"
-            raise InputError(text.splitlines()[0]) from None
-        return found
+            encodings: list[Any] = self.loaded_tokenizer.encode_batch(
+                list(strings), add_special_tokens=special_tokens
+            )
+        except Exception as error:  # the library raises plain exceptions
+            message = f"the tokenizer cannot read the data: {error}"
+            raise InputError(message.splitlines()[0]) from None
+        return encodings
 
     def count(self, string: str) -> int:
-        """How many positions a string takes."""
-        return len(self.read([string])[0].ids)
+        """Number of positions that a string takes."""
+        return len(self.tokenize([string])[0].ids)
 
     def encode(self, records: Collection[str]) -> State:
-        rows = [each.ids for each in self.read(records)]
-        for i, row in enumerate(rows, 1):
+        rows = [encoding.ids for encoding in self.tokenize(records)]
+        tokens = numpy.full((len(rows), self.size), self.pad, numpy_token_dtype(self.vocabulary))
+        for i, row in enumerate(rows):
             if len(row) > self.size:
-                raise InputError(f"record {i} has {len(row)} tokens, at most {self.size} fit")
-        filled = numpy.full((len(rows), self.size), self.pad, small(self.vocabulary))
-        for place, row in zip(filled, rows, strict=True):
-            place[: len(row)] = row
-        return torch.from_numpy(filled)
+                raise InputError(f"record {i + 1} has {len(row)} tokens, at most {self.size} fit")
+            tokens[i, : len(row)] = row
+        return torch.from_numpy(tokens)
 
-    def missing(self, string: str) -> str:
-        """What of a string the tokenizer has no piece for: unknown to it, or dropped."""
-        found = self.read([string], signs=False)[0]
-        told, unknown = zip(found.tokens, found.offsets, strict=True), self._unknown
-        lost = [string[a:b] for token, (a, b) in told if token == unknown]
-        return " ".join([*lost, *(c for c in dict.fromkeys(string) if self._dropped(c))])
+    def out_of_vocabulary(self, string: str) -> str:
+        """The parts of a string that the tokenizer maps to its unknown token or drops."""
+        encoding = self.tokenize([string], special_tokens=False)[0]
+        spans = zip(encoding.tokens, encoding.offsets, strict=True)
+        unknown = [string[a:b] for token, (a, b) in spans if token == self._unknown_token]
+        return " ".join([*unknown, *(c for c in dict.fromkeys(string) if self._is_dropped(c))])
 
     @cached_property
-    def _unknown(self) -> str | None:
-        return getattr(self.reader.model, "unk_token", None)
+    def _unknown_token(self) -> str | None:
+        return getattr(self.loaded_tokenizer.model, "unk_token", None)
 
     @cached_property
-    def _dropped(self) -> Callable[[str], bool]:
-        """Whether nothing is made of a character, and that is no space."""
-        return cache(lambda c: not (c.isspace() or self.read([c], signs=False)[0].ids))
+    def _is_dropped(self) -> Callable[[str], bool]:
+        """Whether a character other than white space gives no token."""
+        return cache(lambda c: not (c.isspace() or self.tokenize([c], special_tokens=False)[0].ids))
 
     def decode(self, tokens: State) -> list[str]:
-        """Up to the first end: a tokenizer has no sign for one in the middle."""
+        """Strings up to the first pad, which has no text of its own."""
         rows = tokens.tolist()
-        until = [row.index(self.pad) if self.pad in row else len(row) for row in rows]
-        kept = [row[:end] for row, end in zip(rows, until, strict=True)]
-        return list(self.reader.decode_batch(kept))
+        ends = [row.index(self.pad) if self.pad in row else len(row) for row in rows]
+        kept = [row[:end] for row, end in zip(rows, ends, strict=True)]
+        return list(self.loaded_tokenizer.decode_batch(kept))
 
-    def known(self, pattern: Any) -> dict[int, int]:
-        """A pattern is a beginning: what follows is unknown, an end that a tokenizer adds, too."""
-        if missing := self.missing(in_text(pattern)):
-            raise InputError(f"clamp: the tokenizer has no piece for '{missing}'")
-        ids, bare = (self.read([in_text(pattern)], signs)[0].ids for signs in (True, False))
-        begins = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
-        ids = ids[: begins + len(bare)]
+    def card(self, dataset: Dataset) -> Json:
+        card: Json = {"symbols": self.vocabulary, "tokens at most": self.length}
+        checked = list(itertools.islice(iter(dataset.records), MAX_CHECKED))
+        if lossy := sum(bool(self.out_of_vocabulary(record)) for record in checked):
+            what = "records" if dataset.tokens is None else "lines at the beginning"
+            card["note"] = (
+                f"{lossy:,} of {len(checked):,} {what} contain text outside the tokenizer's "
+                "vocabulary, which is lost"
+            )
+        return card
+
+    def parse_infill(self, pattern: Any) -> dict[int, int]:
+        """Parse a prefix: all positions after it are unknown, including a final special token."""
+        if missing := self.out_of_vocabulary(require_string(pattern)):
+            raise InputError(f"infill: the tokenizer has no subword for '{missing}'")
+        ids, bare = (self.tokenize([pattern], special)[0].ids for special in (True, False))
+        start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
+        ids = ids[: start + len(bare)]
         if len(ids) > self.size:
-            raise InputError(f"clamp: {len(ids)} tokens, the sequences have {self.size}")
+            raise InputError(f"infill: {len(ids)} tokens, the sequences have {self.size}")
         return dict(enumerate(ids))
 
     def describe(self) -> Json:
         return {"tokenizer": self.tokenizer, "length": self.size}
 
     @classmethod
-    def from_json(cls, words: Json) -> "SubwordCodec":
-        return cls(str(words["tokenizer"]), int(words["length"]))
+    def from_json(cls, description: Json) -> "SubwordCodec":
+        return cls(str(description["tokenizer"]), int(description["length"]))

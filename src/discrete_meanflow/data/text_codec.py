@@ -1,32 +1,38 @@
+"""Codec of strings."""
+
+import bisect
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_meanflow.data.alphabet import LETTER, Alphabet
-from discrete_meanflow.data.codec import LONGEST, UNKNOWN, Codec, Json, in_text
+from discrete_meanflow.data.alphabet import CHARACTER, Alphabet
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.infill import require_string, split_characters
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-ESCAPE = "\\"
-MOST_SHOWN = 200  # letters of an alphabet
+MAX_SHOWN = 200  # characters of an alphabet in an error message
+FEW_LONG = 0.001  # fraction of records; so few long ones make all sequences long
 
 
 @dataclass(frozen=True)
 class TextCodec(Codec):
-    """Strings of at most ``size`` symbols."""
+    """Strings of at most ``size`` symbols of an alphabet."""
 
     alphabet: Alphabet
     size: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= LONGEST:
-            raise InputError(f"strings need 1 to {LONGEST:,} positions, got {self.size}")
+        if not 1 <= self.size <= MAX_LENGTH:
+            raise InputError(f"strings need 1 to {MAX_LENGTH:,} positions, got {self.size}")
 
     @classmethod
-    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = LETTER) -> "TextCodec":
-        alphabet, lengths = Alphabet.surveyed(strings, symbol)
+    def of(cls, strings: Iterable[str], symbol: re.Pattern[str] = CHARACTER) -> "TextCodec":
+        alphabet, lengths = Alphabet.survey(strings, symbol)
         return cls(alphabet, max(lengths, default=0))
 
     @property
@@ -39,54 +45,73 @@ class TextCodec(Codec):
 
     @property
     def pad(self) -> int | None:
-        """The symbol behind the end, where there is one."""
-        return self.alphabet.pad_number
+        """The padding token, or None if all strings have the same length."""
+        return self.alphabet.pad_token
 
     def count(self, string: str) -> int:
-        """How many positions a string takes."""
+        """Number of positions that a string takes."""
         return self.alphabet.count(string)
 
     def encode(self, records: Collection[str]) -> State:
-        return self.alphabet.packed(records, self.size)
+        return self.alphabet.encode_compact(records, self.size)
 
     def decode(self, tokens: State) -> list[str]:
         return self.alphabet.decode(tokens)
 
-    def known(self, pattern: Any) -> dict[int, int]:
-        """``ma??``: ``?`` and what is beyond the pattern are unknown, ``\\?`` is itself, and
-        ``\\n`` a new line.
+    def card(self, dataset: Dataset) -> Json:
+        windows = dataset.tokens is not None
+        lengths = Counter([self.length] if windows else map(self.count, dataset.records))
+        longest = max(lengths)
+        card: Json = {
+            "alphabet": str(self.alphabet),
+            "symbols": self.vocabulary,
+            "pad": self.alphabet.pad,
+            "lengths": {"least": min(lengths), "median": _median(lengths), "most": longest},
+        }
+        longer = sum(count for length, count in lengths.items() if length > longest // 2)
+        if longer <= FEW_LONG * lengths.total():
+            card["note"] = (
+                f"only {longer} records are longer than half the longest, {longest}, and all are "
+                "padded to it; remove them to train faster"
+            )
+        return card
 
-        Behind a pad, which ends a string, there are pads.
+    def parse_infill(self, pattern: Any) -> dict[int, int]:
+        """Parse ``ma??``, where ``?`` and all positions after the pattern are unknown.
+
+        ``\\?`` is a question mark, ``\\n`` a new line. A list of symbols works too, with None for
+        unknown ones. The pad ends a string, so all positions after it are pads.
         """
-        if isinstance(pattern, list | tuple):  # of symbols, None where one is unknown
-            wanted = [None if symbol is None else str(symbol) for symbol in pattern]
+        if isinstance(pattern, list | tuple):
+            symbols = [None if symbol is None else str(symbol) for symbol in pattern]
         else:
-            wanted = self._wanted(in_text(pattern))
-        for place, symbol in enumerate(wanted):
+            symbols = self._pattern_symbols(require_string(pattern))
+        for position, symbol in enumerate(symbols):
             if symbol is not None and symbol not in self.alphabet.symbols:
-                known = str(self.alphabet)
-                known = known if len(known) <= MOST_SHOWN else f"{known[:MOST_SHOWN]} ..."
+                alphabet = str(self.alphabet)
+                if len(alphabet) > MAX_SHOWN:
+                    alphabet = f"{alphabet[:MAX_SHOWN]} ..."
                 raise InputError(
-                    f"clamp: {symbol!r} at position {place} is not in the alphabet {known}"
+                    f"infill: {symbol!r} at position {position} is not in the alphabet {alphabet}"
                 )
-        if len(wanted) > self.size:
-            raise InputError(f"clamp: {len(wanted)} positions, the sequences have {self.size}")
+        if len(symbols) > self.size:
+            raise InputError(f"infill: {len(symbols)} positions, the sequences have {self.size}")
         pad = self.alphabet.pad
-        if pad is not None and pad in wanted:
-            end = wanted.index(pad)
-            if any(symbol not in (pad, None) for symbol in wanted[end:]):
-                raise InputError(f"clamp: '{pattern}' has text behind its end, '{pad}'")
-            wanted[end:] = [pad] * (self.size - end)
-        return {i: self.alphabet.symbols.index(s) for i, s in enumerate(wanted) if s is not None}
+        if pad is not None and pad in symbols:
+            end = symbols.index(pad)
+            if any(symbol not in (pad, None) for symbol in symbols[end:]):
+                raise InputError(f"infill: '{pattern}' has text after '{pad}', which ends a string")
+            symbols[end:] = [pad] * (self.size - end)
+        return {i: self.alphabet.symbols.index(s) for i, s in enumerate(symbols) if s is not None}
 
-    def _wanted(self, pattern: str) -> list[str | None]:
-        """The symbols of a pattern, None where one is unknown."""
-        found: list[str | None] = []
-        plain = _unescaped(pattern, set(self.alphabet.symbols))
-        for known, letters in itertools.groupby(plain, lambda c: c is not None):
-            run = [c or "" for c in letters]
-            found += self.alphabet.cut("".join(run)) if known else [None] * len(run)
-        return found
+    def _pattern_symbols(self, pattern: str) -> list[str | None]:
+        """The symbols of a pattern, None for unknown ones."""
+        symbols: list[str | None] = []
+        characters = split_characters(pattern, set(self.alphabet.symbols))
+        for is_known, run in itertools.groupby(characters, lambda c: c is not None):
+            text = [c or "" for c in run]
+            symbols += self.alphabet.tokenize("".join(text)) if is_known else [None] * len(text)
+        return symbols
 
     def describe(self) -> Json:
         symbols = self.alphabet.symbols
@@ -97,23 +122,14 @@ class TextCodec(Codec):
         }
 
     @classmethod
-    def from_json(cls, words: Json) -> "TextCodec":
-        pad, symbols = words["pad"], words["symbols"]
+    def from_json(cls, description: Json) -> "TextCodec":
+        pad, symbols = description["pad"], description["symbols"]
         symbols = tuple(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
-        return cls(Alphabet(symbols, None if pad is None else str(pad)), int(words["length"]))
+        return cls(Alphabet(symbols, None if pad is None else str(pad)), int(description["length"]))
 
 
-def _unescaped(pattern: str, symbols: set[str]) -> Iterator[str | None]:
-    """The letters of a pattern, None where one is unknown."""
-    escapes = {UNKNOWN: UNKNOWN, ESCAPE: ESCAPE}
-    escapes |= {name: white for name, white in (("n", "\n"), ("t", "\t")) if white in symbols}
-    letters = iter(pattern)
-    for letter in letters:
-        if letter == ESCAPE:
-            escaped = next(letters, ESCAPE)
-            if escaped not in escapes:
-                itself = f"a backslash itself is {ESCAPE}{ESCAPE}"
-                raise InputError(f"clamp: '{ESCAPE}{escaped}' means nothing; {itself}")
-            yield escapes[escaped]
-        else:
-            yield None if letter == UNKNOWN else letter
+def _median(counts: Counter[int]) -> int:
+    """Median of a multiset of values, given as counts."""
+    values = sorted(counts)
+    cumulative = list(itertools.accumulate(counts[value] for value in values))
+    return values[bisect.bisect(cumulative, counts.total() // 2)]

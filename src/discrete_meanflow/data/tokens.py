@@ -1,3 +1,6 @@
+"""Arrays of tokens, and the dtypes they are stored in."""
+
+import numpy
 import torch
 from torch import Tensor
 
@@ -5,22 +8,28 @@ from discrete_meanflow.data.base import Sequences, digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-CHECKED = 100_000  # records looked at together
-STORED = (torch.uint8, torch.int32)  # what tokens are kept in, where 256 suffice and where not
+CHUNK_ROWS = 100_000  # records processed at once, at most
+CHUNK_TOKENS = 1 << 20  # tokens processed at once, at most
+TOKEN_DTYPES = (torch.uint8, torch.int32)  # for up to 256 symbols, and for more
 
 
-def lot(length: int) -> int:
-    """How many records of so many positions are worked on together."""
-    return max(1, min(CHECKED, (1 << 20) // max(1, length)))
+def chunk_rows(length: int) -> int:
+    """Number of records of ``length`` positions to process at once."""
+    return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // max(1, length)))
 
 
-def stored(symbols: int) -> torch.dtype:
-    """The numbers that tokens of so many symbols are kept in."""
-    return STORED[symbols > 256]
+def token_dtype(symbols: int) -> torch.dtype:
+    """Smallest dtype that stores tokens of an alphabet of ``symbols`` symbols."""
+    return TOKEN_DTYPES[symbols > 256]
+
+
+def numpy_token_dtype(symbols: int) -> numpy.dtype:
+    """``token_dtype`` as a NumPy dtype."""
+    return torch.empty(0, dtype=token_dtype(symbols)).numpy().dtype
 
 
 class TokenArray(Sequences):
-    """Given sequences, as whole numbers in an array of shape ``(records, D)``."""
+    """The empirical distribution of given sequences: integer tokens of shape ``(records, D)``."""
 
     tokens: Tensor
 
@@ -35,29 +44,32 @@ class TokenArray(Sequences):
         if tokens.shape[0] == 0:
             raise InputError("data: the data set is empty; it needs at least one sequence")
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-            raise InputError(f"data: tokens must be whole numbers, got {tokens.dtype}")
-        # Piece by piece: the tokens may be a file that is larger than memory.
-        for first in range(0, len(tokens), CHECKED):
-            some = tokens[first : first + CHECKED]
-            # As Python's numbers: 256 does not fit into the small ones that tokens come in.
-            if int(some.min()) >= 0 and int(some.max()) < vocabulary:
+            raise InputError(f"data: tokens must be integers, got {tokens.dtype}")
+        self._check_range(tokens)
+        self.register_buffer("tokens", tokens, persistent=False)  # in their own, small dtype
+
+    def _check_range(self, tokens: Tensor) -> None:
+        # In chunks: the tokens may be a memory-mapped file that exceeds memory.
+        for first in range(0, len(tokens), CHUNK_ROWS):
+            chunk = tokens[first : first + CHUNK_ROWS]
+            # As Python integers: a vocabulary of 256 does not fit into uint8.
+            if int(chunk.min()) >= 0 and int(chunk.max()) < self.vocabulary:
                 continue
-            wrong = ((some.long() < 0) | (some.long() >= vocabulary)).nonzero()
-            record, place = (wrong[0] + torch.tensor([first, 0])).tolist()
-            token = int(tokens[record, place])
-            hint = " (that is the mask, which clean data cannot hold)"
+            wrong = ((chunk.long() < 0) | (chunk.long() >= self.vocabulary)).nonzero()
+            record, position = (wrong[0] + torch.tensor([first, 0])).tolist()
+            token = int(tokens[record, position])
+            hint = " (this is the mask, which clean data cannot contain)"
             raise InputError(
-                f"data: token {token} in record {record}, position {place} lies outside the "
-                f"alphabet 0 .. {vocabulary - 1}{hint if token == vocabulary else ''}"
+                f"data: token {token} in record {record}, position {position} lies outside the "
+                f"alphabet 0 .. {self.vocabulary - 1}{hint if token == self.vocabulary else ''}"
             )
-        self.register_buffer("tokens", tokens, persistent=False)  # as small as they came
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         """Records drawn with replacement."""
-        pick = torch.randint(
+        rows = torch.randint(
             len(self.tokens), shape, generator=g, device=self.tokens.device, dtype=torch.long
         )
-        return self.tokens[pick].long()
+        return self.tokens[rows].long()
 
     def extra_repr(self) -> str:
         return (

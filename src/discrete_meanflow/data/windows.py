@@ -1,4 +1,4 @@
-"""A long text as windows of tokens, read piece by piece: it need not fit into memory."""
+"""A long text as windows of tokens. The text is read in chunks and need not fit into memory."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -6,88 +6,90 @@ from pathlib import Path
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MOST, Alphabet, small
-from discrete_meanflow.data.content import changed, pieces
-from discrete_meanflow.data.scratch import room
+from discrete_meanflow.data.alphabet import MAX_SYMBOLS, Alphabet
+from discrete_meanflow.data.content import changed_error, text_chunks
+from discrete_meanflow.data.scratch import scratch_array
 from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
-MOUTHFUL = 1 << 16  # characters that a tokenizer is given at once
+TOKENIZER_CHUNK = 1 << 16  # characters tokenized at once
 
 
 def survey(path: Path) -> tuple[Alphabet, int]:
-    """The characters of a text and how many there are in all."""
+    """The alphabet of a text and its number of characters."""
     symbols: set[str] = set()
     count = 0
-    for text in pieces(path):
+    for text in text_chunks(path):
         symbols |= set(text)
         count += len(text)
-        if len(symbols) > MOST:
-            raise InputError(f"{path}: more than {MOST:,} distinct symbols; at most that many work")
+        if len(symbols) > MAX_SYMBOLS:
+            raise InputError(f"{path}: more than {MAX_SYMBOLS:,} distinct symbols, the limit")
     if not count:
         raise InputError(f"{path} is empty")
     return Alphabet("".join(sorted(symbols))), count
 
 
 def windows(path: Path, length: int) -> tuple[Alphabet, State]:
-    """Tokens of the windows, ``(N, length)``, each a character."""
-    _check(length)
+    """The alphabet, and windows of ``length`` characters: tokens ``(N, length)``."""
+    _check_length(length)
     alphabet, count = survey(path)
-    return alphabet, _filled(
-        path, map(alphabet.numbers, pieces(path)), len(alphabet.symbols), count, length
-    )
+    runs = map(alphabet.character_tokens, text_chunks(path))
+    return alphabet, _fill_windows(path, runs, len(alphabet.symbols), count, length)
 
 
-def token_windows(path: Path, codec: SubwordCodec) -> State:
-    """Tokens of the windows, ``(N, length)``, each a piece of a tokenizer."""
-    _check(codec.length)
-    count = sum(map(len, token_runs(path, codec)))
+def subword_windows(path: Path, codec: SubwordCodec) -> State:
+    """Windows of ``codec.length`` subwords: tokens ``(N, length)``."""
+    _check_length(codec.length)
+    count = sum(map(len, subword_runs(path, codec)))
     if not count:
-        raise InputError(f"{path} is empty, or the tokenizer makes nothing of it")
-    return _filled(path, token_runs(path, codec), codec.vocabulary, count, codec.length)
+        raise InputError(f"{path} is empty, or the tokenizer finds no subword in it")
+    return _fill_windows(path, subword_runs(path, codec), codec.vocabulary, count, codec.length)
 
 
-def token_runs(path: Path, codec: SubwordCodec) -> Iterator[numpy.ndarray]:
-    """The tokens of a text, some at a time."""
-    kind = small(codec.vocabulary)
-    for words in mouthfuls(path):
-        yield numpy.array(codec.read([words], signs=False)[0].ids, kind)
+def subword_runs(path: Path, codec: SubwordCodec) -> Iterator[numpy.ndarray]:
+    """The tokens of a text, one array per chunk."""
+    dtype = numpy_token_dtype(codec.vocabulary)
+    for chunk in chunks_at_whitespace(path):
+        yield numpy.array(codec.tokenize([chunk], special_tokens=False)[0].ids, dtype)
 
 
-def mouthfuls(path: Path) -> Iterator[str]:
-    """The text in pieces that end before a space, where there is one: no word is cut."""
-    left = ""
-    for piece in pieces(path):
-        left += piece
-        while len(left) > MOUTHFUL:
-            end = max(left.rfind(space, 1, MOUTHFUL) for space in " \n")
-            end = end if end > 0 else MOUTHFUL
-            yield left[:end]
-            left = left[end:]
-    yield left
+def chunks_at_whitespace(path: Path) -> Iterator[str]:
+    """The text in chunks that end before white space where possible, so that no word is cut."""
+    rest = ""
+    for chunk in text_chunks(path):
+        rest += chunk
+        while len(rest) > TOKENIZER_CHUNK:
+            end = max(rest.rfind(space, 1, TOKENIZER_CHUNK) for space in " \n")
+            end = end if end > 0 else TOKENIZER_CHUNK
+            yield rest[:end]
+            rest = rest[end:]
+    yield rest
 
 
-def _check(length: int) -> None:
+def _check_length(length: int) -> None:
     if length < 1:
         raise InputError(f"--length: at least 1, got {length}")
 
 
-def _filled(
+def _fill_windows(
     path: Path, runs: Iterable[numpy.ndarray], symbols: int, count: int, length: int
 ) -> State:
-    """``count`` tokens that come in runs, as windows: ``(N, length)``."""
+    """Concatenate runs of ``count`` tokens in all and cut them into windows ``(N, length)``."""
     if count < 2 * length:
-        raise InputError(f"{path}: {count} symbols are too few for windows of {length}")
+        raise InputError(
+            f"{path}: {count} symbols are too few for windows of {length}; reduce --length"
+        )
     used = count // length * length
-    tokens = room((used,), small(symbols))
-    place = 0
+    tokens = scratch_array((used,), numpy_token_dtype(symbols))
+    filled = 0
     for run in runs:
-        some = run[: used - place]
-        if (some < 0).any():
-            raise changed(path)
-        tokens[place : place + len(some)] = some
-        place += len(some)
-    if place < used:
-        raise changed(path)
+        chunk = run[: used - filled]
+        if (chunk < 0).any():  # a character that the survey did not see
+            raise changed_error(path)
+        tokens[filled : filled + len(chunk)] = chunk
+        filled += len(chunk)
+    if filled < used:
+        raise changed_error(path)
     return torch.from_numpy(tokens).view(-1, length)

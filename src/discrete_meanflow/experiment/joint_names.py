@@ -69,7 +69,7 @@ class JointNames(RealData):
 
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
         """TV between the laws of a letter and the next, or the end, wherever they stand."""
-        return ngram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
+        return ngram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_token)
 
     def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]

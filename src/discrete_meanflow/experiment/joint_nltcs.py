@@ -11,7 +11,7 @@ from discrete_meanflow.data import Alphabet, read
 from discrete_meanflow.experiment.base import Claim, Json, Scale, in_words
 from discrete_meanflow.experiment.real_data import KINDS, RealData, Records, at_steps
 from discrete_meanflow.metric import frequencies, total_variation
-from discrete_meanflow.metric.sequences import numbered
+from discrete_meanflow.metric.sequences import sequence_index
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import FlowMapDistillation, Recipe
 
@@ -77,7 +77,7 @@ class JointNltcs(RealData):
         return torch.from_numpy(digits.reshape(len(samples), -1))
 
     def _law_of(self, rows: Tensor) -> Tensor:
-        return frequencies(numbered(rows, len(BITS)), len(BITS) ** rows.shape[1])
+        return frequencies(sequence_index(rows, len(BITS)), len(BITS) ** rows.shape[1])
 
     def verdicts(self, facts: Json) -> list[Claim]:
         scores = facts["scores"]

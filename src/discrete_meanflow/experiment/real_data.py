@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from discrete_meanflow.data import Alphabet, TokenArray
-from discrete_meanflow.data.content import text
+from discrete_meanflow.data.content import read_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.experiment.base import Cell, Claim, Experiment, Json, Scale
 from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel
@@ -203,7 +203,7 @@ def sample_file(kind: str, steps: int) -> str:
 
 def samples_in(path: Path) -> list[str]:
     """The samples in a file, empty ones among them."""
-    return text(path).split("\n")[:-1]
+    return read_text(path).split("\n")[:-1]
 
 
 def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, seed: int) -> State:

@@ -157,7 +157,7 @@ def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
         y = generate(kernel, data, steps, scale.draws(DRAWS), g)
         found["tv"].append(marginal_tv(y, data, states))
         found["pair_tv"].append(pair_tv(y, data, states))
-        found["masked"].append(metric.share_of(y, data.vocabulary))
+        found["masked"].append(metric.state_fraction(y, data.vocabulary))
         many = generate(kernel, data, steps, many_draws(scale), g)
         found["tv_many"].append(marginal_tv(many, data, states))
         if steps == 1:
@@ -209,7 +209,9 @@ def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
     """TV between the frequencies of whole sequences and their law; one with a mask is none."""
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
-    seen = torch.bincount(metric.numbered(whole, data.vocabulary), minlength=len(joint)) / len(y)
+    seen = torch.bincount(
+        metric.sequence_index(whole, data.vocabulary), minlength=len(joint)
+    ) / len(y)
     return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 

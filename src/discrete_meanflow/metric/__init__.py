@@ -1,4 +1,4 @@
-"""How far a kernel or its samples are from the truth."""
+"""Metrics of kernels and of samples."""
 
 from discrete_meanflow.metric.composition import composition_defect, time_triples
 from discrete_meanflow.metric.divergence import frequencies, sampling_floor, total_variation

@@ -1,4 +1,4 @@
-"""Total variation, and what it cannot be below when a law is known from N draws only."""
+"""Total variation and its sampling floor."""
 
 import torch
 from torch import Tensor
@@ -9,12 +9,12 @@ from discrete_meanflow.types import Probs
 
 
 def total_variation(p: Probs, q: Probs) -> Tensor:
-    """``1/2 sum_y |p(y) - q(y)|``: shape ``(*batch,)``."""
+    """``TV(p, q) = 1/2 sum_y |p(y) - q(y)|``: shape ``(*batch,)``."""
     return (p - q).abs().sum(-1) / 2
 
 
 def frequencies(y: Tensor, n: int) -> Probs:
-    """Empirical laws of draws along the last axis: ``(*batch, N) -> (*batch, n)``, float64."""
+    """Empirical law of the draws along the last axis: ``(*batch, N) -> (*batch, n)``, float64."""
     flat = y.reshape(-1, y.shape[-1])
     counts = torch.zeros(len(flat), n, dtype=torch.float64, device=y.device)
     counts.scatter_add_(1, flat, torch.ones_like(flat, dtype=torch.float64))
@@ -22,11 +22,19 @@ def frequencies(y: Tensor, n: int) -> Probs:
 
 
 def sampling_floor(p: Probs, draws: int, g: torch.Generator, repeats: int = 200) -> Tensor:
-    """``E TV(empirical law of N draws from p, p)``: the mean over many fresh sets of draws.
+    """Expected total variation between p and the empirical law of N draws from p.
 
-    Shape ``(*batch,)``. About ``1/2 sum_y sqrt(2 p(1-p) / (pi N))`` where N p is large.
+    A perfect sampler scores this floor, not 0. It is estimated by simulation and is about
+    ``1/2 sum_y sqrt(2 p(y) (1 - p(y)) / (pi N))`` if every ``N p(y)`` is large.
+
+    Args:
+        p: shape ``(*batch, n)``; the result has shape ``(*batch,)``.
+        draws: N.
+        repeats: number of simulated samples.
     """
     if draws < 1 or repeats < 1:
-        raise InputError(f"sampling floor: needs draws >= 1 and repeats >= 1, got {draws}")
+        raise InputError(
+            f"sampling floor: needs draws >= 1 and repeats >= 1, got {draws} and {repeats}"
+        )
     counts = multinomial(p.double().expand(repeats, *p.shape), draws, g)
     return total_variation(counts / draws, p.double()).mean(0)

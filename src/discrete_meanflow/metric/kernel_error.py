@@ -1,4 +1,4 @@
-"""The error of a learned kernel over the paper's grid of times."""
+"""Error of a learned kernel on the paper's time grid."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from discrete_meanflow.types import Matrix, Times
 
 
 class KernelError(NamedTuple):
-    """Errors over all r <= t of the grid and all start states."""
+    """Errors over all time pairs r <= t of the grid and all start states x."""
 
     max: float  # max_{r,t,x,y} |K_theta - K|
     mean: float  # mean of |K_theta - K|
@@ -19,14 +19,14 @@ class KernelError(NamedTuple):
 
 
 def time_grid(points: int = 20) -> tuple[Times, Times]:
-    """The pairs r <= t of a ``points x points`` grid on [0, 1]^2, diagonal included."""
+    """The pairs r <= t of a ``points x points`` grid on [0, 1]^2, including the diagonal."""
     axis = torch.linspace(0, 1, points, dtype=torch.float64)
     i, j = torch.triu_indices(points, points)
     return axis[i], axis[j]
 
 
 def kernel_error(learned: Matrix, exact: Matrix) -> KernelError:
-    """Compare ``K_theta`` with ``K``, both of shape ``(pairs, n, n)`` and indexed [y, x]."""
+    """Compare ``K_theta`` with ``K``, both of shape ``(pairs, n, n)`` and indexed ``[y, x]``."""
     gap = (learned.double() - exact).abs()
     columns = total_variation(learned.double().transpose(-1, -2), exact.transpose(-1, -2))
     return KernelError(

@@ -14,7 +14,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
-from discrete_meanflow.metric.text import FEWEST, ReferenceLM
+from discrete_meanflow.metric.reference_lm import MIN_STEPS, ReferenceLM
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.one_step_model import OneStepModel
 from discrete_meanflow.model.prepare import FEWEST_JUDGED
@@ -44,8 +44,8 @@ class EvaluateOptions:
         if not self.steps or min(self.steps) < 1 or len(set(self.steps)) < len(self.steps):
             given = " ".join(map(str, self.steps)) or "none"
             raise InputError(f"evaluate: numbers of steps from 1, each once, got {given}")
-        if self.reading and self.reading < FEWEST:
-            raise InputError(f"a reader needs at least {FEWEST} steps, got {self.reading}")
+        if self.reading and self.reading < MIN_STEPS:
+            raise InputError(f"a reader needs at least {MIN_STEPS} steps, got {self.reading}")
 
     @property
     def options(self) -> str:
@@ -114,7 +114,7 @@ def draw(model: OneStepModel, asked: EvaluateOptions) -> Drawn:
     if rest is None:
         return drawn
     device = str(model.kernel.home.device)
-    reader = ReferenceLM.trained(rest, codec.bare.vocabulary, device, asked.reading)
+    reader = ReferenceLM.fit(rest, codec.bare.vocabulary, device, asked.reading)
     bits = {who: reader.bits(x[:, :length]) for who, x in drawn.judged(compared).items()}
     return replace(drawn, bits=bits)
 

@@ -10,7 +10,7 @@ from discrete_meanflow.data.kind import Fasta, Windows
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
-from discrete_meanflow.data.tokens import CHECKED
+from discrete_meanflow.data.tokens import CHUNK_ROWS
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
 from discrete_meanflow.model import run_folder as run
@@ -38,7 +38,7 @@ def judged(folder: Path, drawn: Drawn) -> Json:
         "seed": drawn.asked.seed,
         "reading": drawn.asked.reading,
         "sought among": {
-            "copies": min(len(train), two_samples.MOST_KNOWN),
+            "copies": min(len(train), two_samples.MAX_COPIES_SEARCHED),
             "nearest": two_samples.neighbours_among(compared.fresh, train),
         },
         "environment": drawn.environment,
@@ -93,7 +93,7 @@ class Evaluator:
     def _vocabulary(self) -> set[str]:
         """The words of what was trained on, whose windows follow each other."""
         found: set[str] = set()
-        for some in self.train[:MOST_WINDOWS].split(CHECKED):
+        for some in self.train[:MOST_WINDOWS].split(CHUNK_ROWS):
             found.update(self.codec.decode(some.reshape(1, -1))[0].split())
         return found
 

@@ -13,7 +13,7 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
-from discrete_meanflow.data.labelled_codec import classed
+from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
@@ -87,7 +87,7 @@ class OneStepModel:
         seed = int(seed)
         known, dataset = dataset_of(records, _of_strings(kind, tokenizer), bins)
         if labels is not None:
-            dataset = classed(dataset, labels)
+            dataset = add_classes(dataset, labels)
         where = find_device(device)
         passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
         folder = passing / "run" if passing is not None else Path(out or "")
@@ -98,8 +98,8 @@ class OneStepModel:
             )  # fmt: skip
             if "time" in card:
                 warnings.warn(f"fit takes {card['time']}", stacklevel=2)
-            if "doubt" in card:
-                warnings.warn(f"fit: {card['doubt']}", stacklevel=2)
+            if "warning" in card:
+                warnings.warn(f"fit: {card['warning']}", stacklevel=2)
             model = cls.resume(folder, device, watch)
         except BaseException as error:
             if passing is not None and not isinstance(error, Interrupted):  # that can go on
@@ -212,7 +212,7 @@ class OneStepModel:
             raise InputError(f"sample: guidance from 0 up to {MOST_GUIDANCE:g}, got {guidance:g}")
         sampler = KernelSampler.steps(self.kernel, steps, changes, guidance)
         codec, device = self.config.codec, self.kernel.home.device
-        tokens, held = codec.clamp(clamp, None if label is None else str(label))
+        tokens, held = codec.infill(clamp, None if label is None else str(label))
         if guidance != 1 and not bool(held.any()):
             raise InputError("sample: guidance needs a clamp or a class to be guided by")
         process = OneHotFlow(_any(codec.vocabulary, codec.length))

@@ -12,7 +12,7 @@ from torch import nn
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.tokens import stored
+from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
@@ -349,7 +349,7 @@ def most_couples(codec: Codec, device: str) -> int:
 
 def couple_bytes(codec: Codec) -> int:
     """Of a couple: two for each number of its start; for a symbol at its end, and if it is held."""
-    return codec.length * (2 * codec.vocabulary + stored(codec.vocabulary).itemsize + 1)
+    return codec.length * (2 * codec.vocabulary + token_dtype(codec.vocabulary).itemsize + 1)
 
 
 def count(kernel: Kernel) -> int:

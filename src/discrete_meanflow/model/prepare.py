@@ -13,14 +13,15 @@ import torch
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import binned
+from discrete_meanflow.data.bins import bin_columns
 from discrete_meanflow.data.cells import as_text, is_missing, type_of
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.kind import Array, Dataset, Kind, Lines, Table
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.kind import Array, Kind, Lines, Table
 from discrete_meanflow.data.labelled_codec import LabelledCodec
-from discrete_meanflow.data.lines import place_of
-from discrete_meanflow.data.read import whole_numbers_from_0
-from discrete_meanflow.data.split import check_held_out, first_occurrences, picked, shuffled
+from discrete_meanflow.data.lines import location_of
+from discrete_meanflow.data.read_array import check_integers
+from discrete_meanflow.data.split import check_held_out, first_occurrences, shuffled, take_rows
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
@@ -114,10 +115,10 @@ def _doubts(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     """What to tell a user who may not have meant it so."""
     found = {} if dataset.source is None else {"array": dataset.source}
     guessed = isinstance(kind, Table) and kind.header is None
-    if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.heading:
+    if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.header:
         found["header"] = "none; if the first row names the columns, --header yes"
-    if doubt := kind.doubt(dataset):
-        found["doubt"] = doubt
+    if warning := kind.warning(dataset):
+        found["warning"] = warning
     if held_out < FEWEST_JUDGED:
         few = f"{held_out} held-out records are too few to judge by: --held-out N"
         found["evaluation"] = f"{few}, from {FEWEST_JUDGED}"
@@ -146,7 +147,7 @@ def check_one_length(dataset: Dataset) -> None:
         return
     if not number:
         raise InputError("the data changed while they were read")
-    where = place_of(dataset.bare, number)
+    where = location_of(dataset.bare, number)
     raise InputError(f"{where} has {length} symbols, the first {first}; --pad allows it")
 
 
@@ -176,7 +177,7 @@ def cut(
     # In random order: files are sorted, and halves of what is held out are compared.
     order = shuffled(len(rows), seed)
     there = apart[order] if groups is None else apart[groups[order]]
-    return picked(tokens, rows[order[~there]]), picked(tokens, rows[order[there]]), note
+    return take_rows(tokens, rows[order[~there]]), take_rows(tokens, rows[order[there]]), note
 
 
 def end_apart(tokens: State, held_out: int | None) -> tuple[State, State]:
@@ -222,7 +223,7 @@ def understood(codec: Codec, dataset: Dataset) -> Json:
     if isinstance(codec, SubwordCodec):
         found = {"symbols": codec.vocabulary, "tokens at most": codec.length}
         some = list(itertools.islice(iter(dataset.records), LOOKED_AT))
-        if lossy := sum(bool(codec.missing(each)) for each in some):
+        if lossy := sum(bool(codec.out_of_vocabulary(each)) for each in some):
             what = "records" if dataset.tokens is None else "lines at the beginning"
             text = f"of {lossy:,} of {len(some):,} {what} the tokenizer has no piece for some"
             found["note"] = f"{text}, which is lost"
@@ -333,7 +334,7 @@ def _table(
 ) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of one length")
-    rows, cut = (rows, ()) if bins is None else binned(rows, bins)
+    rows, cut = (rows, ()) if bins is None else bin_columns(rows, bins)
     return Dataset(rows, TableCodec.of(names, rows, types, cut))
 
 
@@ -344,4 +345,4 @@ def _array(records: Any) -> Dataset:
         array = numpy.asarray(records)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"data: records must have one shape ({error})") from None
-    return Dataset(array, ArrayCodec.of(whole_numbers_from_0(array, "data")))
+    return Dataset(array, ArrayCodec.of(check_integers(array, "data")))

@@ -29,7 +29,7 @@ import discrete_meanflow
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.labelled_codec import LabelledCodec
-from discrete_meanflow.data.tokens import CHECKED, STORED, stored
+from discrete_meanflow.data.tokens import CHUNK_ROWS, TOKEN_DTYPES, token_dtype
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import (
     make_folder,
@@ -175,7 +175,7 @@ def write_json(path: Path, content: Json) -> None:
 def write_tokens(
     path: Path, tokens: dict[str, State], vocabulary: int, words: dict[str, str] | None = None
 ) -> None:
-    small = stored(vocabulary)
+    small = token_dtype(vocabulary)
     # Not as bytes in memory: tokens may be many, and save_file reads as it writes.
     try:
         with replace_atomically(path) as partial:
@@ -197,7 +197,7 @@ def read_tokens(folder: Path, name: str, codec: Codec) -> State:
 
 
 def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
-    if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.dtype not in STORED:
+    if tokens.dim() != 2 or tokens.shape[1] != codec.length or tokens.dtype not in TOKEN_DTYPES:
         raise InputError(
             f"{path}: {tokens.dtype} of shape {tuple(tokens.shape)} are no tokens of this codec"
         )
@@ -206,7 +206,7 @@ def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
     if codec.allowed is None:
         return
     allowed, places = codec.allowed, torch.arange(codec.length)
-    if not all(bool(allowed[places, some.long()].all()) for some in tokens.split(CHECKED)):
+    if not all(bool(allowed[places, some.long()].all()) for some in tokens.split(CHUNK_ROWS)):
         raise InputError(f"{path}: tokens that their columns do not have")
 
 

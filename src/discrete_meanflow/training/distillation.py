@@ -10,7 +10,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data.tokens import stored
+from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.network import DiagonalNetwork
@@ -132,7 +132,7 @@ class FlowMapDistillation:
         shape = (self.pairs, paths.length)
         return (
             torch.empty(*shape, states, dtype=torch.half, device=device),
-            torch.empty(shape, dtype=stored(states), device=device),
+            torch.empty(shape, dtype=token_dtype(states), device=device),
             torch.empty(self.pairs, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
         )

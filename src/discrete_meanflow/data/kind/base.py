@@ -1,0 +1,45 @@
+"""Base class of the kinds of data."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.write import Write
+from discrete_meanflow.errors import InputError
+
+
+class Kind(ABC):
+    """A kind of data. ``name`` is its word on the command line."""
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    codec: ClassVar[type[Codec]]
+
+    @abstractmethod
+    def read(self, path: Path) -> Dataset: ...
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        """Dataset of strings in memory, for the kinds whose records are strings."""
+        raise InputError(
+            f"data: kind '{self.name}' does not take strings; choose lines, smiles or fasta"
+        )
+
+    @abstractmethod
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        """A function that writes one chunk of records per call, ``count`` records in all.
+
+        Without a path, the records are printed.
+        """
+
+    def valid(self, records: Any) -> list[bool] | None:
+        """Whether each record is well-formed; None if this kind has no such notion."""
+        return None
+
+    def warning(self, dataset: Dataset) -> str | None:
+        """A warning about records that the user may not have intended."""
+        return None

@@ -1,0 +1,165 @@
+"""Kinds of data whose records are strings."""
+
+import importlib.util
+import itertools
+import string
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from discrete_meanflow.data import read
+from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse_molecule
+from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.kind.base import Kind
+from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
+from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.data.windows import subword_windows, windows
+from discrete_meanflow.data.write import Write, text_writer
+from discrete_meanflow.errors import InputError
+
+WINDOW = 64  # default length of windows
+MOLECULES_CHECKED = 1000
+FASTA_SYMBOLS = set(string.ascii_letters + "-.*")
+
+
+class Lines(Kind):
+    """One record per line."""
+
+    name = "lines"
+    codec: ClassVar[type[Codec]] = TextCodec
+
+    def read(self, path: Path) -> Dataset:
+        return self.of(LineFile(path))
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        return Dataset(strings, TextCodec.of(strings))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        with text_writer(path) as out:
+            yield lambda records: out.writelines(f"{record}\n" for record in records)
+
+    def warning(self, dataset: Dataset) -> str | None:
+        # A file skips empty lines; a list from str.split may end with an empty string.
+        empty = dataset.bare.count("") if isinstance(dataset.bare, list) else 0
+        return f"{empty:,} of the records are empty; remove them?" if empty else None
+
+
+class Tokenised(Lines):
+    """One record per line, in the subwords of a tokenizer."""
+
+    name = "tokenised"
+    codec = SubwordCodec
+
+    def __init__(self, tokenizer: Path | None = None) -> None:
+        self.tokenizer = tokenizer
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        return Dataset(strings, SubwordCodec.of(strings, _require_tokenizer(self.tokenizer)))
+
+
+class Smiles(Lines):
+    """Molecules as SMILES: the first word of each line, with or without a header line.
+
+    A symbol is an atom with its bonds, ring closures and branches (see ``choose_symbols``).
+    """
+
+    name = "smiles"
+    suffixes = (".smi", ".smiles")
+
+    def read(self, path: Path) -> Dataset:
+        return self.of(SmilesFile(path))
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        return Dataset(strings, TextCodec.of(strings, choose_symbols(strings)))
+
+    def valid(self, records: Sequence[str]) -> list[bool] | None:
+        """Whether RDKit can parse each record; None without RDKit."""
+        if importlib.util.find_spec("rdkit") is None:
+            return None
+        chem, _ = import_rdkit()
+        return [parse_molecule(chem, smiles) is not None for smiles in records]
+
+    def warning(self, dataset: Dataset) -> str | None:
+        records = list(itertools.islice(dataset.bare, MOLECULES_CHECKED))
+        valid = self.valid(records)
+        if valid is None or 2 * sum(valid) > len(records):
+            return None
+        return f"RDKit can parse {sum(valid):,} of the first {len(records):,} records: not SMILES?"
+
+
+class Windows(Kind):
+    """Windows of one long text, including line breaks."""
+
+    name = "windows"
+    codec: ClassVar[type[Codec]] = TextCodec
+
+    def __init__(self, length: int = WINDOW) -> None:
+        self.length = length
+
+    def read(self, path: Path) -> Dataset:
+        alphabet, tokens = windows(path, self.length)
+        return Dataset(None, TextCodec(alphabet, self.length), tokens)
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        with text_writer(path) as out:
+            yield lambda records: out.writelines(f"{record}\n\n" for record in records)
+
+
+class TokenisedWindows(Windows):
+    """Windows of one long text, in the subwords of a tokenizer."""
+
+    name = "tokenised-windows"
+    codec = SubwordCodec
+
+    def __init__(self, length: int = WINDOW, tokenizer: Path | None = None) -> None:
+        super().__init__(length)
+        self.tokenizer = tokenizer
+
+    def read(self, path: Path) -> Dataset:
+        codec = SubwordCodec.of_text(_require_tokenizer(self.tokenizer), self.length)
+        return Dataset(read.beginning(path).splitlines(), codec, subword_windows(path, codec))
+
+
+def _require_tokenizer(tokenizer: Path | None) -> Path:
+    if tokenizer is None:
+        raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
+    return tokenizer
+
+
+class Fasta(Kind):
+    """Sequences after ``>`` lines."""
+
+    name = "fasta"
+    suffixes = (".fasta", ".fa", ".faa", ".fna", ".afa")
+    codec = TextCodec
+
+    def read(self, path: Path) -> Dataset:
+        return self.of(FastaFile(path))
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        return Dataset(strings, TextCodec.of(strings))
+
+    @contextmanager
+    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        numbers = itertools.count(1)
+        with text_writer(path) as out:
+            yield lambda records: out.writelines(
+                f">sample_{next(numbers)}\n{record}\n" for record in records
+            )
+
+    def valid(self, records: Sequence[str]) -> list[bool]:
+        """Whether each record is not empty and has only letters, gaps and stops."""
+        return [bool(record) and set(record) <= FASTA_SYMBOLS for record in records]
+
+    def warning(self, dataset: Dataset) -> str | None:
+        assert isinstance(dataset.codec.bare, TextCodec)
+        symbols = dataset.codec.bare.alphabet.symbols
+        both = sorted(s for s in symbols if s.islower() and s.upper() in symbols)
+        if not both:
+            return None
+        return f"lower and upper case are distinct symbols, such as {both[0]} and {both[0].upper()}"

@@ -1,0 +1,188 @@
+"""Read tables: CSV, TSV and other delimited text, Parquet."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from discrete_meanflow.data.cells import as_number, as_text, is_missing, type_of
+from discrete_meanflow.data.content import open_decompressed, read_text
+from discrete_meanflow.errors import InputError
+
+DELIMITERS = (";", "\t", ",")  # the comma last: numbers may contain it
+SPACE = " "  # a delimiter only if every cell is a number
+EMPTY = ("", "nan", "NaN", "NAN")
+
+
+class Rows(NamedTuple):
+    """A table: column names, rows of cells as text, and the format of the file."""
+
+    names: list[str]
+    rows: list[list[str]]
+    delimiter: str = ","
+    header: bool = True  # whether the file has a header row
+    types: tuple[str, ...] = ()  # of the columns, if the file specifies them
+
+    def drop(self, names: Sequence[str]) -> "Rows":
+        """The table without the named columns."""
+        if not names:
+            return self
+        for name in names:
+            if name not in self.names:
+                columns = ", ".join(self.names)
+                raise InputError(f"--drop: no column '{name}'; the columns are {columns}")
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        if not kept:
+            raise InputError("--drop: no column is left; keep at least one")
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return self._replace(names=[self.names[i] for i in kept], rows=rows)
+
+
+def read_table(
+    path: Path,
+    header: bool | None = None,
+    missing: str | None = None,
+    drop: Sequence[str] = (),
+) -> Rows:
+    """Read delimited text.
+
+    Args:
+        header: whether the first row names the columns; None guesses. Without a header, columns
+            are called c1, c2, ...
+        missing: replaces empty cells; if None, an empty cell is an error.
+        drop: columns to leave out. Their cells may be empty.
+    """
+    content = read_text(path)
+    delimiter = _find_delimiter(path, content)
+    rows, line_numbers = _parse_rows(path, content, delimiter)
+    header = _has_header(rows) if header is None else header
+    names = rows[0] if header else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
+    if "" in names:
+        column = names.index("") + 1
+        raise InputError(
+            f"{path}, line {line_numbers[0]}: column {column} has no name; add one to the header"
+        )
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"{path}, line {line_numbers[0]}: two columns are named '{twice}'; rename one"
+        )
+    table = Rows(names, rows[header:], delimiter, header).drop(drop)
+    _fill_missing(table, f"{path}, line", line_numbers[header:], names, missing)
+    return table
+
+
+def _parse_rows(path: Path, content: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """The rows that are not blank, and the line number of each."""
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
+    rows: list[list[str]] = []
+    line_numbers: list[int] = []
+    last = 0  # last line of the previous row
+    try:
+        for row in reader:
+            line, last = last + 1, reader.line_num
+            if not any(cell.strip() for cell in row):
+                continue
+            rows.append([cell.strip() for cell in row])
+            line_numbers.append(line)
+            if len(row) != len(rows[0]):
+                hint = f"; it extends to line {last}: is a quote left open?" * (last > line)
+                raise InputError(
+                    f"{path}: line {line} has {len(row)} cells, the first {len(rows[0])}{hint}"
+                )
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+    if not rows:
+        raise InputError(f"{path} is empty")
+    return rows, line_numbers
+
+
+def consistent_delimiters(lines: Sequence[str]) -> list[str]:
+    """The delimiters that occur equally often in every line.
+
+    A space counts only if it is the only one and all cells are numbers.
+    """
+    counts = {d: {line.count(d) for line in lines} for d in (*DELIMITERS, SPACE)}
+    consistent = [d for d, seen in counts.items() if len(seen) == 1 and min(seen) > 0]
+    if consistent != [SPACE]:
+        return [d for d in consistent if d != SPACE]
+    cells = (cell for line in lines for cell in line.split(SPACE))
+    return [] if any(as_number(cell) is None for cell in cells) else consistent
+
+
+def _find_delimiter(path: Path, content: str) -> str:
+    """A tab for .tsv, else a consistent delimiter, else one that occurs, else a comma."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    lines = [line for line in content[:100_000].split("\n")[:50] if line.strip()]
+    present = [d for d in DELIMITERS if any(d in line for line in lines)]
+    return [*consistent_delimiters(lines), *present, ","][0]
+
+
+def _fill_missing(
+    table: Rows, where: str, numbers: Sequence[int], names: list[str], missing: str | None
+) -> None:
+    """Replace empty cells by ``missing``; raise if it is None.
+
+    Args:
+        where: precedes the number of a row in an error message.
+        numbers: of the rows in the file.
+        names: of all columns in the file, including dropped ones.
+    """
+    first, count = "", 0
+    for number, row in zip(numbers, table.rows, strict=True):
+        for column, cell in enumerate(row):
+            if _is_empty(cell):
+                position = names.index(table.names[column]) + 1
+                first = first or f"{where} {number}, column {position}: a missing value"
+                count, row[column] = count + 1, missing or ""
+    if first and not missing:
+        raise InputError(
+            f"{first} ({count:,} in all); --missing '?' makes it a level, or remove such rows"
+        )
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell in EMPTY if isinstance(cell, str) else is_missing(cell)
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """Guess whether the first row names the columns.
+
+    It does if its cells are distinct, not all numbers, and none occurs in its column below,
+    although some column below repeats a cell: without repeats, every row is new.
+    """
+    first, columns = rows[0], [list(column) for column in zip(*rows[1:], strict=True)]
+    if not columns or len(set(first)) != len(first) or None not in map(as_number, first):
+        return False
+    repeats = any(len(set(column)) < len(column) for column in columns)
+    return repeats and all(c not in column for c, column in zip(first, columns, strict=True))
+
+
+def import_pyarrow() -> tuple[Any, Any]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``, an optional dependency."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("Parquet needs: pip install 'discrete-meanflow[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
+def read_parquet(path: Path, missing: str | None = None, drop: Sequence[str] = ()) -> Rows:
+    """Read Parquet; cells become text, and ``types`` keeps their types."""
+    arrow, parquet = import_pyarrow()
+    try:
+        with open_decompressed(path) as file:
+            # Single-threaded: a thread that reads ahead aborts the process at an early exit.
+            content = parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+        names = list(content.column_names)
+        columns = [column.to_pylist() for column in content.columns]
+        rows = list(map(list, zip(*columns, strict=True)))
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    table = Rows(names, rows).drop(drop)
+    _fill_missing(table, f"{path}, row", range(1, len(rows) + 1), names, missing)
+    types = tuple(map(type_of, zip(*table.rows, strict=True)))
+    return table._replace(rows=[list(map(as_text, row, types)) for row in table.rows], types=types)

@@ -1,0 +1,147 @@
+"""Write records to a file or to standard output.
+
+An existing file is replaced only when the new one is complete. Archives contain neither names nor
+dates, so the same seed gives the same bytes.
+"""
+
+import contextlib
+import csv
+import gzip
+import io
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+import numpy
+
+from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.data.read_table import import_pyarrow
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.files import replace_atomically
+
+BINARY_SUFFIXES = (
+    ".npy", ".npz", ".parquet", ".xlsx", ".xls", ".safetensors", ".onnx", ".zip", ".pdf"
+)  # fmt: skip
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+Write = Callable[[Any], object]
+
+
+@contextmanager
+def text_writer(path: Path | None) -> Iterator[TextIO]:
+    """A text file to write, gzipped if its name ends in .gz; standard output without a path."""
+    if path is None:
+        try:
+            with contextlib.suppress(BrokenPipeError):  # as in `dmf sample RUN | head`
+                yield sys.stdout
+                sys.stdout.flush()
+        except OSError as error:
+            raise InputError(f"cannot print: {error.strerror or error}") from None
+        return
+    if path.suffix.lower() in BINARY_SUFFIXES:
+        raise InputError(
+            f"{path}: these records are written as text; choose a name without {path.suffix}"
+        )
+    with (
+        replace_atomically(path) as partial,
+        _open_binary(partial, path.suffix == ".gz") as out,
+        io.TextIOWrapper(out, "utf-8", newline="") as text,
+    ):
+        yield text
+
+
+@contextmanager
+def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
+    """A function that writes rows as CSV, TSV or Parquet."""
+    if path is not None and path.suffixes[-2:] == [".parquet", ".gz"]:
+        raise InputError(f"{path}: Parquet is compressed already; write to FILE.parquet")
+    if path is not None and path.suffix == ".parquet":
+        with _parquet_writer(path, codec) as write:
+            yield write
+        return
+    if path is not None and set(JSON_SUFFIXES) & set(path.suffixes):
+        raise InputError(
+            f"{path}: a table is written as CSV, TSV or Parquet; write to FILE.csv, for example"
+        )
+    with text_writer(path) as out:
+        suffixes = [] if path is None else path.suffixes
+        by_suffix = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
+        delimiter = next((by_suffix[s] for s in suffixes if s in by_suffix), codec.delimiter)
+        # The csv module does not quote a lone carriage return.
+        columns = {codec.names, *codec.levels} if codec.header else set(codec.levels)
+        quote_all = any("\r" in cell for cells in columns for cell in cells)
+        table = csv.writer(
+            out,
+            delimiter=delimiter,
+            lineterminator="\n",
+            quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL,
+        )
+        if codec.header:
+            table.writerow(codec.names)
+        yield table.writerows
+
+
+@contextmanager
+def _parquet_writer(path: Path, codec: TableCodec) -> Iterator[Write]:
+    """A function that writes rows to a Parquet file, one row group per call."""
+    arrow, parquet = import_pyarrow()
+    types = {
+        "bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(),
+        "str": arrow.string(),
+    }  # fmt: skip
+    schema = arrow.schema([(n, types[t]) for n, t in zip(codec.names, codec.types, strict=True)])
+
+    def write(rows: Sequence[Sequence[str]]) -> None:
+        columns = zip(codec.values, zip(*rows, strict=True), strict=True)
+        cells = [arrow.array([value[c] for c in column]) for value, column in columns]
+        out.write_table(arrow.Table.from_arrays(cells, schema=schema))
+
+    with replace_atomically(path) as partial, parquet.ParquetWriter(partial, schema) as out:
+        yield write
+
+
+@contextmanager
+def array_writer(path: Path | None, codec: ArrayCodec, count: int) -> Iterator[Write]:
+    """A function that writes ``count`` arrays in all; prints them without a path."""
+    if path is None:  # one record per line, in the notation of an infilling pattern
+        with text_writer(None) as text:
+            yield lambda records: text.writelines(
+                ",".join(map(str, record.ravel())) + "\n" for record in records
+            )
+        return
+    dtype = numpy.min_scalar_type(codec.symbols - 1)
+    header = {"descr": dtype.str, "fortran_order": False, "shape": (count, *codec.shape)}
+    with replace_atomically(path) as partial, _open_array_file(partial, path.name) as out:
+        numpy.lib.format.write_array_header_1_0(out, header)
+        yield lambda records: out.write(records.astype(dtype).tobytes())
+
+
+@contextmanager
+def _open_array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open ``path`` for one array in the format that the suffix of ``name`` selects."""
+    if name.endswith(".npz"):
+        entry = zipfile.ZipInfo("samples.npy")
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        with (
+            zipfile.ZipFile(path, "w") as archive,
+            archive.open(entry, "w", force_zip64=True) as out,
+        ):
+            yield out
+    elif name.endswith((".npy", ".npy.gz")):
+        with _open_binary(path, name.endswith(".gz")) as out:
+            yield out
+    else:
+        raise InputError(f"{name}: arrays are written to FILE.npy, FILE.npy.gz or FILE.npz")
+
+
+@contextmanager
+def _open_binary(path: Path, gzipped: bool) -> Iterator[IO[bytes]]:
+    with open(path, "wb") as file:
+        if not gzipped:
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as out:
+            yield out  # type: ignore[misc]
