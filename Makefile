@@ -1,5 +1,5 @@
-# make demo   set up .venv, train on the CPU, end with a page of pictures
-# make test   set up .venv, then lint, types and all tests
+# make demo   set up .venv, train on the CPU, write a page of pictures
+# make test   set up .venv, then run lint, type checks and all tests
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,27 +25,27 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/uniformization.py
 	$(BIN)/python bench/two_state_information.py
 
-# figures, README table and docs/results.md, from the JSON under results/
+# README tables, docs/results.md and docs/benchmarks.md, from the JSON under results/
 docs: $(VENV)/.demo
-	$(BIN)/python -m discrete_meanflow.report.markdown
+	$(BIN)/python -m dmf_reproduction.report.markdown
 
 setup: $(VENV)/.test
 
-# torch goes in alone and first, so that its build is chosen by itself and not by the resolver
-# of everything else. TORCH=... picks another, for example from a local wheel.
+# torch is installed first and alone, so that other packages do not decide which build it is.
+# TORCH=... selects another version or a local wheel.
 TORCH ?= torch==2.13.0
 $(VENV)/.torch:
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -c 'import sys; sys.exit("make needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check $(TORCH)
 	touch $@
 
-$(VENV)/.demo: $(VENV)/.torch pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e .
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml reproduction/pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check -e . -e reproduction
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]' -e 'reproduction[molecules]'
 	touch $@
 
 clean:
