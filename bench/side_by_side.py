@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dmf_reproduction.engine.record import device_name, versions
 from torch import Tensor, nn
 
-from discrete_meanflow.experiment.record import device_name, versions
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training import Trainer

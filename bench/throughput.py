@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
+from dmf_reproduction.experiments.real_data import PEAK
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.experiment.real_data import PEAK
 from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.model.plan import CLAMPED, MINIBATCH_OT, MUON
 from discrete_meanflow.network import DiT

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 import torch
+from dmf_reproduction.experiments.sequence_parts import exact_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.experiment.sequence_parts import exact_kernel
 from discrete_meanflow.kernel import BoundaryKernel
 from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.sampler import UnmaskingSampler, bisection, forbid

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 import torch
+from dmf_reproduction.experiments.structured_noise import defect, exact_kernel
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator
 from discrete_meanflow.data import BigramChain, IndependentCategorical
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.experiment.structured_noise import defect, exact_kernel
 from discrete_meanflow.kernel import BridgeKernel
 from discrete_meanflow.objective import forward_mode
 from discrete_meanflow.process import Absorbing, ExactPosterior, Masking, Structured, Uniform

@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 import torch
+from dmf_reproduction.engine.experiment import Cell, Scale
+from dmf_reproduction.engine.spec import RunSpec
+from dmf_reproduction.engine.train_cell import train_cell
 from torch import nn
 from torch.utils._pytree import tree_map
 
 from discrete_meanflow.data import BigramChain, TokenArray, label_tokens, labelled
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.experiment.base import Cell, Scale
-from discrete_meanflow.experiment.order import RunSpec
-from discrete_meanflow.experiment.train_cell import train_cell
 from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel, kernel_on
 from discrete_meanflow.metric import marginal_tv, pair_tv
 from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 import torch
+from dmf_reproduction.experiments.joint_sudoku import constraints_kept
 
-from discrete_meanflow.experiment.joint_sudoku import constraints_kept
 from discrete_meanflow.metric import two_sites
 from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation

@@ -1,0 +1,58 @@
+"""The figures of each experiment, by its name."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from discrete_meanflow.files import write_atomically
+from dmf_reproduction.figures import chain, sequence
+from dmf_reproduction.figures import real_data as real
+
+Json = dict[str, Any]
+
+FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
+    "exact-recovery": chain.exact_recovery,
+    "demo": chain.exact_recovery,
+    "boundary-ablation": chain.boundary_ablation,
+    "time-pair-ablation": chain.bars_beside_paper,
+    "time-sampler-ablation": chain.bars_beside_paper,
+    "chain-objectives": chain.chain_objectives,
+    "mean-rate": chain.mean_rate,
+    "simulable": chain.simulable,
+    "objective-comparison": sequence.objective_comparison,
+    "target-variance": sequence.target_variance,
+    "multi-step": sequence.multi_step,
+    "hybrid-sweep": sequence.hybrid_sweep,
+    "estimators": sequence.estimators,
+    "ordered-steps": sequence.ordered_steps,
+    "structured-noise": sequence.structured_noise,
+    "joint": sequence.joint,
+    **dict.fromkeys(real.SCORES, real.real_data),
+    "joint-digits": real.digits,
+}
+
+
+def figures(results: Json) -> dict[str, Figure]:
+    """All figures of a run by name; none for an experiment that has none."""
+    return FIGURES.get(results["experiment"], lambda results: {})(results)
+
+
+def draw(results: Json, folder: Path) -> list[Path]:
+    """Write the figures of a run as PNG."""
+    paths = []
+    for name, figure in figures(results).items():
+        path = folder / f"{name}.png"
+        write_atomically(path, png(figure))
+        paths.append(path)
+    return paths
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    plt.close(figure)
+    return buffer.getvalue()
