@@ -9,11 +9,10 @@ side by side, on paths drawn beforehand; all objectives in one run.
 import argparse
 from pathlib import Path
 
+from discrete_meanflow.training import Trainer
 from dmf_reproduction.engine.experiment import Scale
 from dmf_reproduction.experiments.estimators import BASELINES, ESTIMATORS
 from dmf_reproduction.experiments.sequence_parts import sequence_cell
-
-from discrete_meanflow.training import Trainer
 from side_by_side import RESULTS, library_step, record
 
 SEEDS = [42, 123, 2024]

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
-from dmf_reproduction.experiments.real_data import PEAK
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
@@ -37,6 +36,7 @@ from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import Problem, Recipe, Trainer
+from dmf_reproduction.experiments.real_data import PEAK
 from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from dmf_reproduction import catalog
-from dmf_reproduction.engine.experiment import Scale
-from dmf_reproduction.engine.run import reproduce
-from dmf_reproduction.engine.spec import RunSpec
 
 from discrete_meanflow import __version__, cli, files
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.guard import run_guarded
+from dmf_reproduction import catalog
+from dmf_reproduction.engine.experiment import Scale
+from dmf_reproduction.engine.run import reproduce
+from dmf_reproduction.engine.spec import RunSpec
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
 

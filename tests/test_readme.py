@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+
+import discrete_meanflow as dmf
 from dmf_reproduction import catalog
 from dmf_reproduction.engine.experiment import Scale
 from dmf_reproduction.experiments.real_data import RealData
 from dmf_reproduction.report import markdown
-
-import discrete_meanflow as dmf
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

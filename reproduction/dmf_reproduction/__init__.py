@@ -1,3 +1,3 @@
-"""The paper's tables and figures, each as the parts it is made of and the claims it tests."""
+"""Reproduction of Discrete MeanFlow (arXiv 2605.12805): experiments, claims, figures, reports."""
 
-SEEDS = (42, 123, 2024)  # the paper's
+SEEDS = (42, 123, 2024)  # the paper's seeds

@@ -57,31 +57,31 @@ PAPER = [name for name, experiment in EXPERIMENTS.items() if experiment.of_the_p
 
 
 def find(name: str, data: Path | None = None) -> Experiment:
-    """An experiment, reading its files (if it has any) from the folder ``data``."""
+    """An experiment; ``data`` is the folder of its files, if it reads any."""
     if name == Demo.name:
         return Demo()
     if name not in EXPERIMENTS:
         raise InputError(f"unknown experiment '{name}'; known: {', '.join([*EXPERIMENTS, ALL])}")
-    found = EXPERIMENTS[name]()
-    found.data = data
-    return found
+    experiment = EXPERIMENTS[name]()
+    experiment.data = data
+    return experiment
 
 
 def expand(names: list[str]) -> list[str]:
-    """``paper`` becomes every experiment of it; doubles are dropped; unknown names refused."""
+    """Replace ``paper`` by its experiments and remove duplicates; reject unknown names."""
     if not names:
         raise InputError(f"name an experiment: {', '.join([*EXPERIMENTS, ALL])}")
-    wanted = [known for name in names for known in (PAPER if name == ALL else [name])]
-    for name in wanted:
+    expanded = [known for name in names for known in (PAPER if name == ALL else [name])]
+    for name in expanded:
         find(name)
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(expanded))
 
 
-def holding(names: list[str], text: str, scale: str, data: Path | None) -> list[str]:
-    """Of several experiments, those with a cell whose name holds the text; of one, itself."""
+def with_cell(names: list[str], text: str, scale: str, data: Path | None) -> list[str]:
+    """The experiments that have a cell whose name contains ``text``; a single one is kept."""
     if not text or len(names) == 1:
         return names
-    found = [n for n in names if any(text in c.name for c in find(n, data).cells(Scale(scale)))]
-    if not found:
-        raise InputError(f"--only: no cell of {', '.join(names)} holds '{text}'")
-    return found
+    matching = [n for n in names if any(text in c.name for c in find(n, data).cells(Scale(scale)))]
+    if not matching:
+        raise InputError(f"--only: no cell of {', '.join(names)} contains '{text}'")
+    return matching

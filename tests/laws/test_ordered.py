@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from dmf_reproduction.experiments.sequence_parts import exact_kernel
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -15,6 +14,7 @@ from discrete_meanflow.kernel import BoundaryKernel
 from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.sampler import UnmaskingSampler, bisection, forbid
 from discrete_meanflow.schedule import Linear
+from dmf_reproduction.experiments.sequence_parts import exact_kernel
 from problems import seeded
 from statistics_of_draws import passes_chi_square
 

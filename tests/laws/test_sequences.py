@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from dmf_reproduction.experiments.structured_noise import defect, exact_kernel
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator
@@ -15,6 +14,7 @@ from discrete_meanflow.objective import forward_mode
 from discrete_meanflow.process import Absorbing, ExactPosterior, Masking, Structured, Uniform
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import TimePair
+from dmf_reproduction.experiments.structured_noise import defect, exact_kernel
 from problems import masking_noise, seeded, sequence_processes, uniform_noise
 from statistics_of_draws import passes_chi_square
 

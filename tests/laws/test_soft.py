@@ -6,9 +6,6 @@ import shutil
 
 import pytest
 import torch
-from dmf_reproduction.engine.experiment import Cell, Scale
-from dmf_reproduction.engine.spec import RunSpec
-from dmf_reproduction.engine.train_cell import train_cell
 from torch import nn
 from torch.utils._pytree import tree_map
 
@@ -49,6 +46,9 @@ from discrete_meanflow.training import coupling as coupling_module
 from discrete_meanflow.training import trace as trace_module
 from discrete_meanflow.training.sequence_problem import flow_map_objective
 from discrete_meanflow.training.trace import can_compile
+from dmf_reproduction.engine.experiment import Cell, Scale
+from dmf_reproduction.engine.spec import RunSpec
+from dmf_reproduction.engine.train_cell import train_cell
 from problems import seeded, sequence_processes
 from statistics_of_draws import passes_chi_square
 

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from dmf_reproduction.experiments.joint_sudoku import constraints_kept
 
 from discrete_meanflow.metric import two_sites
 from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
@@ -19,6 +18,7 @@ from discrete_meanflow.metric.two_samples import (
     pairs_seen,
 )
 from discrete_meanflow.network import FlatMLP, LogitMask
+from dmf_reproduction.experiments.joint_sudoku import constraints_kept
 from problems import seeded
 
 

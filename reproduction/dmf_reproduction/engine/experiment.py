@@ -1,4 +1,4 @@
-"""What an experiment is: cells to train, things to measure, claims to judge."""
+"""What an experiment is: cells to train, quantities to measure, claims to check."""
 
 import statistics
 from abc import ABC, abstractmethod
@@ -10,16 +10,16 @@ from typing import Any
 
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
+from dmf_reproduction.settings import STEPS
 
 Json = dict[str, Any]
-STEPS = (1, 2, 4, 8)  # of generation; what is measured at each is a list in this order
 
 
 class Scale(Enum):
-    """How much of the paper's work is done."""
+    """The size of a run."""
 
     paper = "paper"  # the paper's iterations and draws
-    toy = "toy"  # seconds of work: shows that all runs, proves nothing
+    toy = "toy"  # seconds of work: checks that everything runs; its numbers mean nothing
 
     def recipe(self, recipe: Recipe) -> Recipe:
         if self is Scale.paper:
@@ -32,32 +32,36 @@ class Scale(Enum):
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of an experiment, all seeds side by side."""
+    """One training run of an experiment; all seeds train side by side.
+
+    Args:
+        watch: kernels, one per seed -> values by name, one per seed: the training curves.
+        measure: (kernel, seed) -> raw measurements from which claims are computed. Lists of
+            lines under "samples", by file name, are written as files.
+        then: further training stages; they need a single seed.
+    """
 
     name: str
     problem: Problem
     recipe: Recipe
-    # kernels, one per seed -> values by name, one per seed: the curves of training
     watch: Callable[[Sequence[Kernel]], dict[str, list[float]]]
-    # (kernel, seed) -> the raw measurements that claims are computed from; lines of text by file
-    # name under "samples" become files of their own
     measure: Callable[[Kernel, int], Json]
-    then: tuple[FlowMapDistillation, ...] = ()  # further stages of training, of one seed
+    then: tuple[FlowMapDistillation, ...] = ()
 
     @property
     def iterations(self) -> int:
-        """Of all stages."""
+        """The iterations of all stages."""
         return self.recipe.iterations + sum(stage.recipe.iterations for stage in self.then)
 
     def describe(self) -> Json:
-        words = {**self.problem.describe(), "recipe": self.recipe.describe()}
-        stages = [stage.describe() for stage in self.then]
-        return {**words, "then": stages[0] if len(stages) == 1 else stages} if stages else words
+        settings: Json = {**self.problem.describe(), "recipe": self.recipe.describe()}
+        stages = {"then": [stage.describe() for stage in self.then]} if self.then else {}
+        return settings | stages
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper (or of ours), what it says, what we measured, whether it holds."""
+    """A statement of the paper or of ours, the paper's value, our value, and whether it holds."""
 
     id: str
     text: str
@@ -71,44 +75,63 @@ class Claim:
 
 
 class Experiment(ABC):
-    """``cells`` are trained and measured; ``claims`` is a pure function of what was measured."""
+    """``cells`` are trained and measured; ``claims`` is a pure function of the measurements."""
 
     name: str
     title: str
     where: str  # the table or figure of the paper
     claims_summary: tuple[str, ...]  # the claims in words, for `dmf list`
-    reuses_cells_of: tuple[str, ...] = ()  # experiments that may have trained some of its cells
+    reuses_cells_of: tuple[str, ...] = ()  # experiments that may already have trained its cells
     of_the_paper: bool = True  # whether `dmf reproduce paper` runs it
-    one_seed: bool = False  # the paper reports a single seed: take the first
-    data: Path | None = None  # the folder that files are read from, where it reads any
+    one_seed: bool = False  # run the first seed only, as the paper does
+    data: Path | None = None  # folder of the data files, if it reads any
 
     @abstractmethod
     def cells(self, scale: Scale) -> list[Cell]: ...
 
     def facts(self, scale: Scale) -> Json:
-        """What is known without training: exact kernels, sampling floors. Lines of text by file
-        name under "samples" become files, as those of a cell do."""
+        """Values that need no training: exact kernels, sampling floors.
+
+        Lists of lines under "samples", by file name, are written as files.
+        """
         return {}
 
     def scores(self, samples: Path) -> Json:
-        """What the samples are worth that the cells have left as files in a folder."""
+        """The scores of the sample files that the cells wrote into a folder."""
         return {}
 
     @abstractmethod
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
-        """Judge the JSON of ``facts`` and of the cells, as written to results.json."""
+        """Check the JSON of ``facts`` and of the cells, as written to results.json."""
+
+    def claim(
+        self,
+        id: str,
+        text: str,
+        ours: str | float,
+        holds: bool,
+        paper: str | float | None = None,
+        where: str | None = None,
+    ) -> Claim:
+        """A claim; ``where`` defaults to the experiment's place in the paper."""
+        return Claim(id, text, where or self.where, paper, ours, holds)
 
 
-def in_words(values: Sequence[float], digits: int = 3) -> str:
-    """``0.275 0.311``: numbers in a row, as claims tell them."""
-    return " ".join(f"{v:.{digits}f}" for v in values)
+def in_words(values: Sequence[float], digits: int = 3, separator: str = " ") -> str:
+    """Numbers in a row, as claims show them: ``0.275 0.311``."""
+    return separator.join(f"{v:.{digits}f}" for v in values)
 
 
 def per_seed(cell: Json, key: str, steps: int | None = None) -> list[float]:
-    """A measurement for each seed; ``steps`` picks from those made at each number of steps."""
+    """A measurement for each seed; ``steps`` selects from a list in the order of STEPS."""
     values = [m[key] for m in cell["measurements"]]
     return values if steps is None else [v[STEPS.index(steps)] for v in values]
 
 
 def mean(cell: Json, key: str, steps: int | None = None) -> float:
     return statistics.fmean(per_seed(cell, key, steps))
+
+
+def mean_at_steps(cell: Json, key: str) -> list[float]:
+    """A measurement, averaged over seeds, at each of STEPS."""
+    return [mean(cell, key, steps) for steps in STEPS]

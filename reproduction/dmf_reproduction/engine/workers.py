@@ -1,4 +1,4 @@
-"""Cells side by side: in streams of one GPU, or in processes."""
+"""Train cells side by side: in streams of one GPU, or in processes."""
 
 import multiprocessing
 import signal
@@ -18,13 +18,15 @@ from dmf_reproduction.engine.experiment import Cell
 from dmf_reproduction.engine.spec import Progress, RunSpec
 from dmf_reproduction.engine.train_cell import train_cell
 
+READY = None  # a worker asks for its next cell; the answer None ends it
+
 
 def run_in_streams(
-    order: RunSpec, cells: Sequence[Cell], jobs: int, watch: Callable[[Progress], None]
+    spec: RunSpec, cells: Sequence[Cell], jobs: int, on_progress: Callable[[Progress], None]
 ) -> None:
-    """Train cells on one GPU, each in a thread with a stream of its own.
+    """Train cells on one GPU, each in a thread with its own CUDA stream.
 
-    A replayed step is a long line of tiny kernels; lines of several cells run abreast.
+    A captured step is a long sequence of tiny kernels; sequences of several cells overlap.
     """
 
     def own_stream() -> None:
@@ -40,7 +42,7 @@ def run_in_streams(
             if failed.is_set() or stopped():
                 return
             try:
-                train_cell(order, cell, watch, lambda: failed.is_set() or stopped())
+                train_cell(spec, cell, on_progress, lambda: failed.is_set() or stopped())
             except BaseException:
                 failed.set()
                 raise
@@ -48,33 +50,28 @@ def run_in_streams(
         futures = [pool.submit(work, cell) for cell in cells]
         errors = [error for future in futures if (error := future.exception()) is not None]
         for error in sorted(errors, key=lambda e: isinstance(e, Interrupted)):
-            raise error  # what went wrong, before what was stopped because of it
+            raise error  # the cause first, not the interruptions that it caused
         if stopped():
             raise Interrupted
 
 
 def run_in_processes(
-    order: RunSpec, names: list[str], jobs: int, threads: int, watch: Callable[[Progress], None]
+    spec: RunSpec,
+    names: list[str],
+    jobs: int,
+    threads: int,
+    on_progress: Callable[[Progress], None],
 ) -> None:
     """Train cells in ``jobs`` processes of ``threads`` threads each.
 
     Small networks gain little from a second thread; a second cell costs nothing. Each worker
-    has a pipe of its own, so that one that dies cannot lock the others out.
+    has its own pipe, so that a worker that dies cannot block the others.
     """
-    context = multiprocessing.get_context("spawn")
     waiting = list(names)
-    workers: dict[Connection, BaseProcess] = {}
     failure: Exception | None = None
     ending = False
     with stop_requests() as stopped:
-        # Ctrl-C in a terminal reaches the whole group: workers never see it and wait for our word.
-        with blocked_signal(signal.SIGINT):
-            for _ in range(min(jobs, len(names))):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(order, threads, theirs), daemon=True)
-                process.start()
-                theirs.close()  # so that the end of the worker is the end of its messages
-                workers[ours] = process
+        workers = _start(spec, min(jobs, len(names)), threads)
         while workers:
             for pipe in wait(list(workers), timeout=0.2):
                 assert isinstance(pipe, Connection)
@@ -91,7 +88,7 @@ def run_in_processes(
                 elif isinstance(message, Exception):
                     failure = failure or message
                 else:
-                    watch(message)
+                    on_progress(message)
             if (stopped() or failure is not None) and not ending:
                 ending = True
                 waiting.clear()
@@ -103,23 +100,34 @@ def run_in_processes(
         raise Interrupted
 
 
-READY = None  # a worker asks for its next cell; the answer None sends it home
+def _start(spec: RunSpec, count: int, threads: int) -> dict[Connection, BaseProcess]:
+    """Start workers. They never receive Ctrl-C, which a terminal sends to the whole group."""
+    context = multiprocessing.get_context("spawn")
+    workers: dict[Connection, BaseProcess] = {}
+    with blocked_signal(signal.SIGINT):
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(spec, threads, theirs), daemon=True)
+            process.start()
+            theirs.close()  # the pipe then ends with the worker
+            workers[ours] = process
+    return workers
 
 
-def _work(order: RunSpec, threads: int, pipe: Connection) -> None:
-    """The life of a worker: ask for a cell, train it, until there is none."""
+def _work(spec: RunSpec, threads: int, pipe: Connection) -> None:
+    """Ask for cells and train them until there are no more."""
     torch.set_num_threads(threads)
     with stop_requests(signal.SIGTERM) as stopped:
         try:
-            experiment = catalog.find(order.experiment, order.data)
-            cells = {cell.name: cell for cell in experiment.cells(order.scale)}
+            experiment = catalog.find(spec.experiment, spec.data)
+            cells = {cell.name: cell for cell in experiment.cells(spec.scale)}
             pipe.send(READY)
             while (name := pipe.recv()) is not None:
-                train_cell(order, cells[name], pipe.send, stopped)
+                train_cell(spec, cells[name], pipe.send, stopped)
                 pipe.send(READY)
         except Interrupted:
             pass
         except InputError as error:
             pipe.send(error)
-        except Exception:  # told to the parent, which treats it as the bug it is
+        except Exception:  # the parent process reports it as a bug
             pipe.send(RuntimeError(f"in a worker:\n{traceback.format_exc()}"))

@@ -1,4 +1,4 @@
-"""The parts that every experiment on finite chains shares: the paper's settings, its metrics."""
+"""Shared parts of the experiments on finite chains: the paper's settings and metrics."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,10 +23,10 @@ from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import TimeSampler
 from discrete_meanflow.training import Recipe, chain_problem
 from dmf_reproduction.engine.experiment import Cell, Json, Scale
+from dmf_reproduction.settings import CHAIN_GRID
 
 ITERATIONS = {"two-state": 15_000, "ring": 20_000, "birth-death": 30_000}
 DRAWS = {"two-state": 5_000, "ring": 5_000, "birth-death": 10_000}
-GRID = 20
 
 
 def single_sample(process: ChainProcess) -> Objective:
@@ -46,21 +46,21 @@ def chain_cell(
     stratified: bool = False,
     draws: int = 5_000,
 ) -> Cell:
-    """A cell at the paper's settings but for what is given."""
+    """A cell at the paper's settings, except for the arguments."""
     problem = chain_problem(
         generator, objective=objective, kernel=kernel, times=times, stratified=stratified
     )
-    r, t = time_grid(GRID)
+    r, t = time_grid(CHAIN_GRID)
     exact = transition(generator, r, t)
 
     def errors(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        found = [kernel_error(_matrix(k, generator.states, r, t), exact) for k in kernels]
+        grids = [kernel_error(_matrix(k, generator.states, r, t), exact) for k in kernels]
         last = [_matrix(k, generator.states, 0.0, 1.0) for k in kernels]
         return {
-            "max_error": [e.max for e in found],
-            "mean_error": [e.mean for e in found],
-            "column_tv": [e.column_tv for e in found],
-            "one_step_tv": [_columns_tv(K, exact[GRID - 1]) for K in last],
+            "max_error": [e.max for e in grids],
+            "mean_error": [e.mean for e in grids],
+            "column_tv": [e.column_tv for e in grids],
+            "one_step_tv": [_columns_tv(K, exact[CHAIN_GRID - 1]) for K in last],
         }
 
     def measure(kernel: Kernel, seed: int) -> Json:
@@ -75,15 +75,15 @@ def chain_cell(
             "defect": composition_defect(lambda r, t: _matrix(kernel, generator.states, r, t)),
             "kernel": K.tolist(),
             "one_step_counts": counts.tolist(),
-            "one_step_tv_exact": _columns_tv(K, exact[GRID - 1]),
-            "one_step_tv_sampled": _columns_tv(counts.T / counts.sum(1), exact[GRID - 1]),
+            "one_step_tv_exact": _columns_tv(K, exact[CHAIN_GRID - 1]),
+            "one_step_tv_sampled": _columns_tv(counts.T / counts.sum(1), exact[CHAIN_GRID - 1]),
         }
 
     return Cell(name, problem, scale.recipe(recipe), errors, measure)
 
 
 def chain_facts(generators: dict[str, RateGenerator], draws: dict[str, int]) -> Json:
-    """Of each chain: the exact kernel at (0, 1) and the floor of a sampled one-step TV."""
+    """For each chain: the exact kernel at (0, 1) and the sampling floor of the one-step TV."""
     facts: Json = {}
     for name, generator in generators.items():
         K = transition(generator, 0.0, 1.0)
@@ -98,7 +98,7 @@ def chain_facts(generators: dict[str, RateGenerator], draws: dict[str, int]) -> 
 
 @torch.no_grad()
 def one_step_counts(kernel: Kernel, states: int, draws: int, seed: int) -> Tensor:
-    """Counts[x_0, y] of one-step samples, ``draws`` from each start state."""
+    """Counts[x_0, y] of one-step samples, ``draws`` for each start state."""
     device = kernel.home.device
     x_0 = torch.arange(states, device=device)[:, None].expand(states, draws)
     y = KernelSampler(kernel).sample(x_0, torch.Generator(device).manual_seed(seed))

@@ -1,4 +1,4 @@
-"""First names: spelling, and an end that stays one."""
+"""First names: spelling and well-formed ends."""
 
 from typing import ClassVar
 
@@ -8,31 +8,32 @@ from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.metric.two_samples import copies, ngram_tv
 from discrete_meanflow.network import DiT
 from discrete_meanflow.training import FlowMapDistillation, Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
-from dmf_reproduction.experiments.real_data import RealData, Records, at_steps
+from dmf_reproduction.engine.experiment import Claim, Json, Scale
+from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
+from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
-HELD_OUT = 2_000  # each of the two sets that are compared with each other
+HELD_OUT = 2_000  # size of each of the two held-out sets
 WELL_FORMED, RATIO, COPIES = 0.95, 1.7, 0.2  # bars
 
 
 class JointNames(RealData):
     name = "joint-names"
-    title = "Names: letter pairs, well-formed ends, copies"
+    title = "Names: letter pairs, well-formedness, copies"
     claims_summary = (
-        "one-step names at least 95 % well-formed, fewer than 20 % copies of training names",
+        "at least 95 % of one-step names are well-formed, fewer than 20 % copy training names",
         "letter-pair TV to held-out names at most 1.7x that between two held-out sets",
     )
     recipes: ClassVar = {
-        "soft": Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
-        "factorised": Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
+        FLOW_MAP: Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
+        FACTORISED: Recipe(15_000, batch=512, learning_rate=1e-3, ema_decay=0.9995, bf16=True),
     }
-    couplings = (
+    distillations = (
         FlowMapDistillation(
             300_000, 32, Recipe(15_000, batch=1024, learning_rate=1e-3, ema_decay=0.9995, bf16=True)
         ),
     )
 
-    def cut(self) -> Records:
+    def read(self) -> Records:
         names = read.lines(self.file("names/names.txt"))
         alphabet = Alphabet.of(names)
         held_out = min(2 * HELD_OUT, len(names) // 2)
@@ -46,7 +47,7 @@ class JointNames(RealData):
         pad = self.records.alphabet.pad or ""
         formed = [s for s in samples if len(s) >= 2 and pad not in s]
         first = self.records.held_out[: len(self.records.held_out) // 2]
-        # As many as are held out, lest the sizes of the two samples make the difference.
+        # As many samples as held-out names: TV depends on the sample size.
         tokens = self.records.alphabet.encode(samples, self.records.length)
         return {
             "well_formed": len(formed) / len(samples),
@@ -61,43 +62,36 @@ class JointNames(RealData):
         return {
             **super().facts(scale),
             "floor": self._pair_tv(second, first),
-            "held out": self.score(self._strings(second)),
+            "held out": self.score(self.lines(second)),
         }
 
-    def _strings(self, tokens: Tensor) -> list[str]:
-        return self.records.alphabet.decode(tokens)
-
     def _pair_tv(self, x: Tensor, y: Tensor) -> float:
-        """TV between the laws of a letter and the next, or the end, wherever they stand."""
+        """TV between the distributions of a letter and its successor or the end of the name."""
         return ngram_tv(x, y, self.records.vocabulary, pad=self.records.alphabet.pad_number)
 
-    def verdicts(self, facts: Json) -> list[Claim]:
+    def claims(self, facts: Json, cells: Json) -> list[Claim]:
         scores = facts["scores"]
-
-        def steps(key: str) -> str:
-            return f"at 1 2 4 8 16 64 steps {in_words(at_steps(scores, 'soft', key))}; " + (
-                f"factorised {in_words(at_steps(scores, 'factorised', key))}"
-            )
-
-        one = scores["soft"]["1"]
+        one = scores[FLOW_MAP]["1"]
         ratio = one["pair_tv"] / facts["floor"]
         return [
-            self._claim(
+            self.claim(
                 "well-formed",
-                f"at least {WELL_FORMED:.0%} of one-step names well-formed; {steps('well_formed')}",
+                f"at least {WELL_FORMED:.0%} of one-step names are well-formed; "
+                f"{by_steps(scores, 'well_formed')}",
                 one["well_formed"],
                 one["well_formed"] >= WELL_FORMED,
             ),
-            self._claim(
+            self.claim(
                 "pairs",
-                f"letter-pair TV at most {RATIO}x that of two held-out sets, {facts['floor']:.4f}; "
-                f"{steps('pair_tv')}",
+                f"letter-pair TV in one step at most {RATIO}x that between two held-out sets, "
+                f"{facts['floor']:.4f}; {by_steps(scores, 'pair_tv')}",
                 f"{ratio:.2f}x",
                 ratio <= RATIO,
             ),
-            self._claim(
+            self.claim(
                 "copies",
-                f"fewer than {COPIES:.0%} are training names; {steps('copies')}",
+                f"fewer than {COPIES:.0%} of one-step names copy a training name; "
+                f"{by_steps(scores, 'copies')}",
                 one["copies"],
                 one["copies"] < COPIES,
             ),

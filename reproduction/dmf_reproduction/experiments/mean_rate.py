@@ -1,4 +1,4 @@
-"""The figure of the mean discrete rate: K and ubar from one state over time. Nothing is trained."""
+"""The figure of the mean discrete rate: K and ubar from one state over time, without training."""
 
 import torch
 
@@ -12,10 +12,10 @@ SOURCE = 1
 
 class MeanRate(Experiment):
     name = "mean-rate"
-    title = "The kernel and the mean discrete rate from one state of the ring, over time"
+    title = "Kernel and mean discrete rate from one state of the ring, over time"
     where = "section 4.1, figure 'The mean discrete rate'"
     claims_summary = (
-        "columns of ubar sum to zero; off-diagonal entries gain, the source loses",
+        "columns of ubar sum to zero; the source state loses probability, the others gain",
         "the identity and its integral form hold to float64 precision",
     )
 
@@ -45,22 +45,21 @@ class MeanRate(Experiment):
         )
         residual, gap = facts["identity_residual"], facts["integral_gap"]
         return [
-            Claim("sums", "columns of ubar sum to zero", self.where, 0.0, worst, worst < 1e-12),
-            Claim(
+            self.claim("sums", "columns of ubar sum to zero", worst, worst < 1e-12, 0.0),
+            self.claim(
                 "signs",
-                "the source loses probability, every other state gains",
-                self.where,
-                "yes",
+                "the source state loses probability, every other state gains",
                 "yes" if signs else "no",
                 signs,
+                "yes",
             ),
-            Claim(
+            self.claim(
                 "identity",
                 "residual of the identity",
-                "theorem 4.1",
-                0.0,
                 residual,
                 residual < 1e-10,
+                0.0,
+                "theorem 4.1",
             ),
-            Claim("integral", "gap of the integral form", "equation 14", 0.0, gap, gap < 1e-8),
+            self.claim("integral", "gap of the integral form", gap, gap < 1e-8, 0.0, "equation 14"),
         ]

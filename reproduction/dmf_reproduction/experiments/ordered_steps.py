@@ -1,4 +1,4 @@
-"""Several steps that do not hurt: masks lifted in an order instead of at random."""
+"""Multi-step sampling without loss: unmask positions in an order instead of at random."""
 
 from dataclasses import replace
 
@@ -8,16 +8,14 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric import sampling_floor
 from discrete_meanflow.sampler import UnmaskingSampler
 from dmf_reproduction.engine.experiment import (
-    STEPS,
     Cell,
     Claim,
     Experiment,
     Json,
     Scale,
     in_words,
-    mean,
+    mean_at_steps,
 )
-from dmf_reproduction.experiments.estimators import BEST
 from dmf_reproduction.experiments.sequence_parts import (
     composed_exactly,
     configurations,
@@ -30,23 +28,25 @@ from dmf_reproduction.experiments.sequence_parts import (
     tv_of_each,
     unmasked,
 )
+from dmf_reproduction.settings import BEST, STEPS
 
-STEPS_BAR = 1.15  # TV of marginals at 8 steps over that at one, as for the estimators
-# TV at 8 steps over its floor. Marginals have few bins, and what is off in one position is off in
-# its neighbours: draws of the truth itself differ by half of their mean.
+# Largest TV of marginals at 8 steps relative to one step, as for the estimators.
+STEPS_BAR = 1.15
+# Largest TV at 8 steps relative to its floor. Marginals have few bins, and errors of neighbouring
+# positions are correlated: the TV of draws from the data itself varies by half of its mean.
 BARS = {"tv_many": 1.5, "pair_tv": 1.35, "joint_tv": 1.35}
 FLOORS = {"tv_many": "floor_many", "pair_tv": "pair_floor", "joint_tv": "joint_floor"}
-WORDS = {"tv_many": "marginals", "pair_tv": "adjacent pairs", "joint_tv": "the joint law"}
+WORDS = {"tv_many": "marginals", "pair_tv": "adjacent pairs", "joint_tv": "whole sequences"}
 
 
 class OrderedSteps(Experiment):
     name = "ordered-steps"
-    title = "Composing without loss: masks lifted by bisection, exact posterior and KL form"
+    title = "Ordered unmasking by bisection: exact posterior and KL form"
     where = "beyond the paper: its open problem"
     claims_summary = (
-        "by bisection the exact p(x1 | x_r) has the exact joint law of a chain in "
-        "ceil(log2 D) + 1 steps: marginals, pairs and, where it can be counted, the whole",
-        f"KL form: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one",
+        "with bisection, the exact p(x1 | x_r) samples the exact joint distribution of a chain in "
+        "ceil(log2 D) + 1 steps: marginals, pairs and, for small D, whole sequences",
+        f"KL form: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one step",
     )
     of_the_paper = False
 
@@ -67,42 +67,39 @@ class OrderedSteps(Experiment):
         claims = []
         for name, fact in facts.items():
             cell = cells[f"{name}, {BEST}"]
-            measured = [what for what in BARS if FLOORS[what] in fact]
-            claims += [self._claim("exact", name, w, fact, fact["in order"][w]) for w in measured]
-            learned = {w: [mean(cell, w, k) for k in STEPS] for w in measured}
-            claims.append(self._steps(name, fact, learned["tv_many"]))
+            measured = [key for key in BARS if FLOORS[key] in fact]
+            learned = {key: mean_at_steps(cell, key) for key in measured}
             claims += [
-                self._claim(BEST, name, w, fact, learned[w]) for w in measured if w != "tv_many"
+                self._floor_claim("exact", name, key, fact, fact["in order"][key])
+                for key in measured
             ]
+            claims.append(self._steps_claim(name, fact, learned.pop("tv_many")))
+            claims += [self._floor_claim(BEST, name, key, fact, tv) for key, tv in learned.items()]
         return claims
 
-    def _steps(self, name: str, fact: Json, found: list[float]) -> Claim:
-        return Claim(
+    def _steps_claim(self, name: str, fact: Json, tv: list[float]) -> Claim:
+        return self.claim(
             f"steps/{name}",
-            f"{name}, {BEST}: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one, "
-            f"from {fact['many_draws']:,} samples; at most 1/2/4/8",
-            self.where,
-            None,
-            in_words(found, 4),
-            found[-1] <= STEPS_BAR * found[0],
+            f"{name}, {BEST}: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one "
+            f"step, from {fact['many_draws']:,} samples; at 1/2/4/8 steps",
+            in_words(tv, 4),
+            tv[-1] <= STEPS_BAR * tv[0],
         )
 
-    def _claim(self, who: str, name: str, what: str, fact: Json, found: list[float]) -> Claim:
-        floor = fact[FLOORS[what]]
-        return Claim(
-            f"{who}, {what}/{name}",
-            f"{name}, {who}: TV of {WORDS[what]} at 8 ordered steps within {BARS[what]}x of its "
-            f"floor {floor:.4f}; at most 1/2/4/8 (exact, at random: "
-            f"{in_words(fact['at random'][what], 4)})",
-            self.where,
-            None,
-            in_words(found, 4),
-            found[-1] <= BARS[what] * floor,
+    def _floor_claim(self, kernel: str, name: str, key: str, fact: Json, tv: list[float]) -> Claim:
+        floor = fact[FLOORS[key]]
+        return self.claim(
+            f"{kernel}, {key}/{name}",
+            f"{name}, {kernel}: TV of {WORDS[key]} at 8 ordered steps within {BARS[key]}x of its "
+            f"floor {floor:.4f}; at 1/2/4/8 steps (exact posterior in random order: "
+            f"{in_words(fact['at random'][key], 4)})",
+            in_words(tv, 4),
+            tv[-1] <= BARS[key] * floor,
         )
 
 
 def ordered_cell(name: str, scale: Scale) -> Cell:
-    """The KL form as the experiment `estimators` trains it, sampled in order."""
+    """The KL form, trained as in the experiment `estimators`, sampled in order."""
 
     def measure(kernel: Kernel, seed: int) -> Json:
         return in_order(kernel, name, scale, seed)

@@ -1,4 +1,4 @@
-"""The parts that every experiment on sequences shares: the paper's laws, settings and metrics."""
+"""Shared parts of the experiments on sequences: the paper's data, settings and metrics."""
 
 import copy
 import statistics
@@ -30,18 +30,19 @@ from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
 from discrete_meanflow.training.sequence_problem import GAP
-from dmf_reproduction.engine.experiment import STEPS, Cell, Json, Scale
+from dmf_reproduction.engine.experiment import Cell, Json, Scale
+from dmf_reproduction.settings import STEPS
 
 SIZES = ((4, 8), (8, 16), (16, 32))
-LAW_SEED = 0  # of every synthetic law: numpy.random.default_rng(0)
-SOFTER = 1.0  # the other Dirichlet concentration of the bigram's rows
-DRAWS, MANY = 5_000, 100_000  # the paper's evaluation samples, and enough to see small changes
-COUNTED = 100_000  # sequences of a law that is counted out
+LAW_SEED = 0  # seed of every synthetic law: numpy.random.default_rng(0)
+SOFTER = 1.0  # the second Dirichlet concentration for the rows of the bigram
+DRAWS, MANY = 5_000, 100_000  # the paper's number of samples; enough to resolve small changes
+COUNTED = 100_000  # largest number of sequences for which the joint TV is computed
 CHUNK = 10_000  # sequences generated at once
 
 
 def law(name: str) -> Law:
-    """The law a configuration is named after: ``independent (4, 8)``, ``bigram 1.0 (8, 16)``."""
+    """The law of a configuration such as ``independent (4, 8)`` or ``bigram 1.0 (8, 16)``."""
     kind, _, size = name.partition(" (")
     vocabulary, length = (int(n) for n in size.rstrip(")").split(", "))
     if kind == "independent":
@@ -51,7 +52,7 @@ def law(name: str) -> Law:
 
 
 def configurations(scale: Scale, kinds: Sequence[str] = ("independent", "bigram")) -> list[str]:
-    """The paper's six, or the smallest of each kind at toy size."""
+    """The paper's six, or the smallest of each kind at toy scale."""
     sizes = SIZES if scale is Scale.paper else SIZES[:1]
     return [f"{kind} ({v}, {d})" for kind in kinds for v, d in sizes]
 
@@ -81,7 +82,7 @@ OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
 
 
 def sequence_cell(configuration: str, objective: str, scale: Scale, end: float = 1.0) -> Cell:
-    """A cell at the paper's settings; ``end`` is the last t that training sees."""
+    """A cell at the paper's settings; ``end`` is the largest training time t."""
     data = law(configuration)
     problem = sequence_problem(
         data,
@@ -94,10 +95,10 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
         recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        found = {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
+        values = {"exact_tv": [exact_tv(kernel, configuration) for kernel in kernels]}
         if isinstance(problem.objective, ResidualKL):
-            found["clamped"] = [clamped(problem, problem.objective, k) for k in kernels]
-        return found
+            values["clipped"] = [clipped(problem, problem.objective, k) for k in kernels]
+        return values
 
     def measure(kernel: Kernel, seed: int) -> Json:
         return {"exact_tv": exact_tv(kernel, configuration), **sampled(kernel, data, scale, seed)}
@@ -107,8 +108,8 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
 
 
 @torch.no_grad()
-def clamped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
-    """How often the clamp of the KL form acts, on a thousand fresh paths."""
+def clipped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
+    """The fraction of positions at which the KL form clips its target, on 1,000 new paths."""
     device = kernel.home.device
     path = problem.paths((1000,), torch.Generator(device).manual_seed(0))
     return objective.clamped(kernel, path).item()
@@ -116,7 +117,7 @@ def clamped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
 
 @torch.no_grad()
 def exact_tv(kernel: Kernel, configuration: str) -> float:
-    """Mean TV between the model's one-step probabilities and the true marginals, in float64."""
+    """Mean TV between the one-step probabilities and the true marginals, in float64."""
     truth = _truth(configuration)
     exact = copy.deepcopy(kernel).double()
     device = exact.home.device
@@ -133,7 +134,7 @@ def _truth(configuration: str) -> Tensor:
 
 
 def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generator) -> Tensor:
-    """Sequences ``(draws, D)`` from a fully masked start, in equal steps."""
+    """Sequences ``(draws, D)`` from all masks, in equal steps."""
     return unmasked(KernelSampler.steps(kernel, steps), data, draws, g)
 
 
@@ -141,38 +142,38 @@ def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generat
 def unmasked(
     sampler: KernelSampler | UnmaskingSampler, data: Law, draws: int, g: torch.Generator
 ) -> Tensor:
-    """What a sampler makes of masks: sequences ``(draws, D)``."""
+    """Sequences ``(draws, D)`` that a sampler generates from all masks."""
     sizes = [CHUNK] * (draws // CHUNK) + [draws % CHUNK] * (draws % CHUNK > 0)
     masks = [torch.full((n, data.length), data.vocabulary, device=g.device) for n in sizes]
     return torch.cat([sampler.sample(x, g) for x in masks])
 
 
 def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
-    """The paper's sample metrics for each number of steps."""
+    """The paper's sample metrics at each number of steps."""
     device = kernel.home.device
     states = data.vocabulary + 1
-    found: Json = {key: [] for key in ("tv", "tv_many", "pair_tv", "masked")}
+    metrics: Json = {key: [] for key in ("tv", "tv_many", "pair_tv", "masked")}
     for steps in STEPS:
         g = torch.Generator(device).manual_seed(seed)
         y = generate(kernel, data, steps, scale.draws(DRAWS), g)
-        found["tv"].append(marginal_tv(y, data, states))
-        found["pair_tv"].append(pair_tv(y, data, states))
-        found["masked"].append(metric.share_of(y, data.vocabulary))
+        metrics["tv"].append(marginal_tv(y, data, states))
+        metrics["pair_tv"].append(pair_tv(y, data, states))
+        metrics["masked"].append(metric.share_of(y, data.vocabulary))
         many = generate(kernel, data, steps, many_draws(scale), g)
-        found["tv_many"].append(marginal_tv(many, data, states))
+        metrics["tv_many"].append(marginal_tv(many, data, states))
         if steps == 1:
             fresh = data.to(device).sample((len(y),), g)
-            found["accuracy"] = metric.token_accuracy(y, fresh)
-            found["cross_entropy"] = metric.marginal_cross_entropy(y, data, states)
-    return found
+            metrics["accuracy"] = metric.token_accuracy(y, fresh)
+            metrics["cross_entropy"] = metric.marginal_cross_entropy(y, data, states)
+    return metrics
 
 
 def composed_exactly(name: str, scale: Scale) -> Json:
     """TV and pair TV at each number of steps of the exact ``q = p(x1 | x_r)``.
 
-    Positions are drawn independently within a step, so the first of several steps reveals
-    combinations that do not occur, and the posterior given them is off: what iterating costs
-    even an exact denoiser. The pairs gain all the same.
+    Positions are sampled independently within a step. The first of several steps can unmask
+    combinations that do not occur in the data, and the posterior given them is wrong: iterating
+    costs marginal accuracy even for an exact denoiser. Pairs still improve.
     """
     data = law(name)
     kernel, g = exact_kernel(data), torch.Generator().manual_seed(0)
@@ -181,24 +182,24 @@ def composed_exactly(name: str, scale: Scale) -> Json:
 
 
 def exact_kernel(data: Law) -> BoundaryKernel:
-    """What training under masking aims at: ``q = p(x1 | x_r)``."""
+    """The target of training under masking: ``q = p(x1 | x_r)``."""
     process = Masking(data)
     return BoundaryKernel(ExactPosterior(process), Linear(), process.token)
 
 
 def tv_of_each(samples: Sequence[Tensor], data: Law, scale: Scale) -> Json:
-    """TV of the marginals from all samples, of adjacent pairs from the paper's number, and from all
-    of the joint law where it can be counted out."""
+    """TV of marginals from all samples, of adjacent pairs from the paper's number of samples, and
+    of whole sequences from all samples where the joint law is small enough to enumerate."""
     states, joint = data.vocabulary + 1, joint_law(data)
-    found = {} if joint is None else {"joint_tv": [joint_tv(y, joint, data) for y in samples]}
-    return found | {
+    whole = {} if joint is None else {"joint_tv": [joint_tv(y, joint, data) for y in samples]}
+    return whole | {
         "tv_many": [marginal_tv(y, data, states) for y in samples],
         "pair_tv": [pair_tv(y[: scale.draws(DRAWS)], data, states) for y in samples],
     }
 
 
 def joint_law(data: Law) -> Tensor | None:
-    """The probability of each of the V^D sequences, in the order of their numbers, if few."""
+    """The probability of each of the V^D sequences in lexicographic order; None if too many."""
     if data.vocabulary**data.length > COUNTED:
         return None
     places = torch.arange(data.vocabulary).expand(data.length, -1)
@@ -206,7 +207,7 @@ def joint_law(data: Law) -> Tensor | None:
 
 
 def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
-    """TV between the frequencies of whole sequences and their law; one with a mask is none."""
+    """TV between frequencies of whole sequences and their law; masked ones count as errors."""
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
     seen = torch.bincount(metric.numbered(whole, data.vocabulary), minlength=len(joint)) / len(y)
@@ -218,7 +219,7 @@ def many_draws(scale: Scale) -> int:
 
 
 def sequence_facts(names: Sequence[str], scale: Scale) -> Json:
-    """Of each configuration: its floors, and what a draw from the truth would score."""
+    """For each configuration: the sampling floors and the scores of draws from the data."""
     facts: Json = {}
     for name in names:
         data = law(name)

@@ -1,4 +1,4 @@
-"""A chain without a matrix: trained on simulated paths, judged by simulation."""
+"""A chain without a rate matrix: trained on simulated paths, evaluated by simulation."""
 
 from collections.abc import Sequence
 
@@ -24,11 +24,11 @@ from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Sc
 STATES = 192
 STARTS = 4  # x_0 is uniform on 0 .. 3
 DRAWS = 100_000
-MANY = 8  # draws of x_t per path in the estimator of low variance
+MANY = 8  # draws of x_t per path in the low-variance estimator
 
 
 def queue() -> BulkQueue:
-    """Singles, groups of 8 and coaches of 24; a waiting room for 191."""
+    """Arrivals of 1, 8 and 24 customers; a waiting room for 191."""
     return BulkQueue({1: 1.0, 8: 1.0, 24: 0.7}, service=1.0, room=STATES - 1)
 
 
@@ -40,9 +40,11 @@ def initial(states: int) -> Tensor:
 
 class Simulable(Experiment):
     name = "simulable"
-    title = "A bulk queue known by its jump rates alone, trained at r = 0"
+    title = "A bulk queue, given only by its jump rates, trained at r = 0"
     where = "algorithm 1 ('analytic or simulable')"
-    claims_summary = ("one-step TV within 2x of the sampling floor, at 50 or more occupied states",)
+    claims_summary = (
+        "one-step TV within 2x of the sampling floor, with 50 or more occupied states",
+    )
 
     def cells(self, scale: Scale) -> list[Cell]:
         process = SimulatedProcess(queue(), STATES, initial(STATES))
@@ -107,36 +109,29 @@ class Simulable(Experiment):
         two_samples = sum(to_simulation) / len(to_simulation)
         single = mean(cells["bulk queue, single sample"], "one_step_tv_sampled")
         return [
-            Claim(
+            self.claim(
                 "occupied",
-                "states occupied by the simulation",
-                self.where,
-                None,
+                "states occupied by the simulation: at least 50",
                 occupied,
                 occupied >= 50,
             ),
-            Claim(
+            self.claim(
                 "matrix",
-                f"{MANY} samples: one-step TV to the matrix within 2x of its floor {floor:.4f}",
-                self.where,
-                None,
+                f"{MANY} samples: one-step TV to the exact distribution within 2x of its floor "
+                f"{floor:.4f}",
                 tv,
                 tv <= 2 * floor,
             ),
-            Claim(
+            self.claim(
                 "simulation",
                 f"{MANY} samples: one-step TV to {facts['draws']:,} simulated draws within 2x of "
                 f"the floor of two samples, {2**0.5 * floor:.4f}",
-                self.where,
-                None,
                 two_samples,
                 two_samples <= 2 * 2**0.5 * floor,
             ),
-            Claim(
+            self.claim(
                 "single",
-                "single sample: one-step TV to the matrix within 2x of its floor",
-                self.where,
-                None,
+                "single sample: one-step TV to the exact distribution within 2x of its floor",
                 single,
                 single <= 2 * floor,
             ),
@@ -144,7 +139,7 @@ class Simulable(Experiment):
 
 
 def _truth() -> Tensor:
-    """The law of X_1 by uniformization on the sparse matrix of the rates."""
+    """The distribution of X_1, by uniformization on the sparse rate matrix."""
     u = truncate(queue(), STATES)
     return uniformized_action(lambda v: u @ v, queue().max_exit_rate, initial(STATES), 1.0)
 

@@ -1,4 +1,4 @@
-"""Noise that moves between neighbours: which objective finds the kernel at intermediate times?"""
+"""Noise between neighbouring symbols: which objective learns the kernel at intermediate times?"""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ from discrete_meanflow.training import Problem, Recipe
 from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, mean
 from dmf_reproduction.experiments.sequence_parts import OBJECTIVES as SEQUENCE_OBJECTIVES
 
-V, D = 5, 3  # 125 sequences: everything is enumerated
+V, D = 5, 3  # 125 sequences: all are enumerated
 GRID = 11
 ITERATIONS = 4_000
 NOISES = {"ordinal": chains.birth_death, "ring": chains.ring}
 TIMES = MixedTimes(0.75, UniformGap(0.02), 0.0)  # the same for all objectives
-IDENTITY = "KR, KL form"  # the identity's objective that is asked to win
+IDENTITY = "KR, KL form"  # claimed to be the best
 OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
     **{
         name: SEQUENCE_OBJECTIVES[name]
@@ -37,7 +37,7 @@ OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
 
 
 def noised(noise: str) -> Structured:
-    """A fresh process: a training moves its own to its device."""
+    """A new process for each cell: training moves it to its device."""
     return Structured(BigramChain.dirichlet(V, D, 1.0), NOISES[noise](V))
 
 
@@ -47,11 +47,11 @@ def exact_kernel(process: SequenceProcess) -> BridgeKernel:
 
 class StructuredNoise(Experiment):
     name = "structured-noise"
-    title = "Ordinal and circular noise, kernels through the bridge: 4,000 steps each"
+    title = "Ordinal and circular noise with bridge kernels: 4,000 iterations"
     where = "beyond the paper"
     claims_summary = (
-        "the identity in KL form has the lowest error over a grid of (r, t), and in its middle",
-        "what two steps differ from one, for each and for the exact posterior",
+        "the KL form has the lowest error over the whole grid of (r, t) and in its middle",
+        "the KL form has the composition defect closest to that of the exact posterior",
     )
     of_the_paper = False
 
@@ -74,24 +74,22 @@ class StructuredNoise(Experiment):
         for noise in NOISES:
             row = {o: cells[f"{noise}, {o}"] for o in OBJECTIVES if f"{noise}, {o}" in cells}
             for key, what in (
-                ("max_error", "max error over the grid of (r, t)"),
+                ("max_error", "maximum error over the grid of (r, t)"),
                 ("middle_tv", "mean TV where 0.2 <= r < t <= 0.8"),
-                ("defect", "two steps against one, distance to that of the exact posterior"),
+                ("defect", "composition defect, distance to that of the exact posterior"),
             ):
                 truth = facts[noise]["defect"] if key == "defect" else 0.0
-                found = {o: abs(mean(cell, key) - truth) for o, cell in row.items()}
-                if found:
-                    claims.append(self._claim(noise, key, what, found))
+                values = {o: abs(mean(cell, key) - truth) for o, cell in row.items()}
+                if values:
+                    claims.append(self._lowest_claim(noise, key, what, values))
         return claims
 
-    def _claim(self, noise: str, key: str, what: str, found: dict[str, float]) -> Claim:
-        best = min(found, key=lambda o: found[o])
-        return Claim(
+    def _lowest_claim(self, noise: str, key: str, what: str, values: dict[str, float]) -> Claim:
+        best = min(values, key=lambda o: values[o])
+        return self.claim(
             f"{key}/{noise}",
-            f"{noise} noise, {what}: lowest for {IDENTITY}; here for {best}",
-            self.where,
-            None,
-            ", ".join(f"{o} {v:.1e}" for o, v in found.items()),
+            f"{noise} noise, {what}: lowest for {IDENTITY}; measured lowest for {best}",
+            ", ".join(f"{o} {v:.1e}" for o, v in values.items()),
             best == IDENTITY,
         )
 
@@ -109,8 +107,8 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
         recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
 
     def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        found = [errors(kernel, noise) for kernel in kernels]
-        return {key: [each[key] for each in found] for key in ("max_error", "middle_tv")}
+        measured = [errors(kernel, noise) for kernel in kernels]
+        return {key: [m[key] for m in measured] for key in ("max_error", "middle_tv")}
 
     def measure(kernel: Kernel, seed: int) -> Json:
         return {**errors(kernel, noise), "defect": defect(kernel, process)}
@@ -119,7 +117,7 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
 
 
 def errors(kernel: Kernel, noise: str) -> Json:
-    """Over all start sequences and positions: the max error at each (r, t), and mean TVs."""
+    """Maximum error at each (r, t) over all start sequences and positions, and mean TVs."""
     r, t = time_grid(GRID)
     exact, x = _exact(noise)
     gap = (marginals_from(kernel, x, r, t) - exact).abs()
@@ -155,10 +153,10 @@ def marginals_from(kernel: Kernel, x: Tensor, r: Tensor, t: Tensor) -> Tensor:
 
 
 def defect(kernel: Kernel, process: SequenceProcess) -> float:
-    """The largest change of a position's law if the way from r to t is made in two steps.
+    """The largest change of a marginal when the step from r to t is split in two.
 
-    Within a step positions move independently; so even the exact posterior has a defect where
-    they are coupled.
+    Positions are sampled independently within a step, so even the exact posterior has a defect
+    on dependent data.
     """
     x = everything(process)
     pairs = sorted({pair for r, s, t in time_triples() for pair in ((r, s), (s, t), (r, t))})

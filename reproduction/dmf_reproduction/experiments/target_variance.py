@@ -1,4 +1,4 @@
-"""How noisy the kernel-residual target is: its variance and norm against t, no model trained."""
+"""Figure 5: variance and norm of the kernel-residual target against t, without training."""
 
 import math
 
@@ -19,16 +19,16 @@ class TargetVariance(Experiment):
     title = "Variance and norm of the kernel-residual target against t"
     where = "figure 5"
     claims_summary = (
-        "on masked positions the variance grows as 1/(1-t)^2 against that of PR",
-        "more than 1500x that of PR at t = 0.99 (paper)",
-        "the target's norm is sqrt(V)/(1-t) (paper); ours is sqrt(2)/(1-t)",
+        "on masked positions, the variance relative to that of PR grows as 1/(1-t)^2",
+        "it exceeds that of PR by more than 1500x at t = 0.99 (paper)",
+        "the norm of the target is sqrt(V)/(1-t) (paper); we measure sqrt(2)/(1-t)",
     )
 
     def cells(self, scale: Scale) -> list[Cell]:
         return []
 
     def facts(self, scale: Scale) -> Json:
-        """For each t: per-element variance of both targets over masked positions, and norms."""
+        """At each t: per-element variance of both targets over masked positions, and norms."""
         process = Masking(law(CONFIGURATION))
         g = torch.Generator().manual_seed(0)
         rows = []
@@ -39,7 +39,7 @@ class TargetVariance(Experiment):
             masked = x_t == process.token
             rates = process.rate(x_t, t, x1)
             target = rates[masked]
-            other = process.data.sample((scale.draws(DRAWS),), g)  # the two are measured apart
+            other = process.data.sample((scale.draws(DRAWS),), g)  # independent of x1
             clean = delta(other, process.states, torch.float64).flatten(0, 1)
             rows.append(
                 {
@@ -61,31 +61,28 @@ class TargetVariance(Experiment):
         constants = [row["norm"] * (1 - row["t"]) for row in rows]
         everywhere = rows[-1]["KR, all positions"] / rows[-1]["PR"]
         return [
-            Claim(
+            self.claim(
                 "growth",
-                "masked positions: variance ratio KR / PR is 1/(1-t)^2 at every t, as it must be "
-                "for g = (delta_{x1} - delta_{mask})/(1-t); largest relative deviation",
-                self.where,
-                "1/(1-t)^2",
+                "masked positions: the variance ratio KR / PR is 1/(1-t)^2 at every t, which "
+                "follows from g = (delta_{x1} - delta_{mask})/(1-t); largest relative deviation",
                 f"{slope:.1%}",
                 slope < 0.15,
+                "1/(1-t)^2",
             ),
-            Claim(
+            self.claim(
                 "ratio",
-                "variance ratio at t = 0.99 above 1500 (masked positions; over all positions "
+                "variance ratio at t = 0.99 above 1500 on masked positions (on all positions: "
                 f"{everywhere:.0f})",
-                self.where,
-                "> 1500",
                 ratio[0.99],
                 ratio[0.99] > 1500,
+                "> 1500",
             ),
-            Claim(
+            self.claim(
                 "norm",
-                "norm of the target times (1-t): sqrt(V) as the paper says; ours is sqrt(2), since "
-                "delta_{x1} - delta_{mask} has two entries",
-                self.where,
-                paper,
+                "norm of the target times (1-t) is sqrt(V), as the paper states; we measure "
+                "sqrt(2), because delta_{x1} - delta_{mask} has two nonzero entries",
                 sum(constants) / len(constants),
                 max(abs(c - paper) for c in constants) < 0.01 * paper,
+                paper,
             ),
         ]

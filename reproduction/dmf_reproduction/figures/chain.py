@@ -1,4 +1,4 @@
-"""The figures of the finite chains, drawn from their results alone."""
+"""Figures of the experiments on finite chains."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dmf_reproduction.figures.style import BLUE, GREY, ORANGE, PALETTE, RED
+from dmf_reproduction.settings import CHAIN_GRID
 
 Json = dict[str, Any]
-GRID = 20
 
 # -- kernel recovery --------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ GRID = 20
 def exact_recovery(results: Json) -> dict[str, Figure]:
     names = list(results["facts"])
     single = {name: results["cells"][f"{name}, single sample"] for name in names}
-    drawn = {
+    figures = {
         "kernel-heatmaps": heatmaps(results["facts"], single),
         "error-landscape": error_landscape(single),
         "training-curves": training_curves(single),
@@ -25,15 +25,15 @@ def exact_recovery(results: Json) -> dict[str, Figure]:
     }
     exact = {n: results["cells"].get(f"{n}, exact expectation") for n in names}
     if all(exact.values()):
-        drawn["kernel-heatmaps-exact-expectation"] = heatmaps(results["facts"], exact)
-        drawn["error-landscape-exact-expectation"] = error_landscape(exact)
+        figures["kernel-heatmaps-exact-expectation"] = heatmaps(results["facts"], exact)
+        figures["error-landscape-exact-expectation"] = error_landscape(exact)
         stratified = {n: results["cells"][f"{n}, single sample, stratified"] for n in names}
-        drawn["error-landscape-stratified"] = error_landscape(stratified)
-    return drawn
+        figures["error-landscape-stratified"] = error_landscape(stratified)
+    return figures
 
 
 def heatmaps(facts: Json, cells: Json) -> Figure:
-    """True kernel, learned kernel, absolute error at (r, t) = (0, 1), a row per chain."""
+    """True kernel, learned kernel and absolute error at (r, t) = (0, 1), one row per chain."""
     figure, axes = plt.subplots(len(cells), 3, figsize=(9, 2.9 * len(cells)), squeeze=False)
     for row, (name, cell) in zip(axes, cells.items(), strict=True):
         true = np.array(facts[name]["kernel"])
@@ -59,12 +59,12 @@ def heatmaps(facts: Json, cells: Json) -> Figure:
 
 
 def error_landscape(cells: Json) -> Figure:
-    """max_{x,y} |K_theta - K| at each (r, t) of the grid, mean over seeds."""
+    """``max_{x,y} |K_theta - K|`` at each (r, t) of the grid, mean over seeds."""
     figure, axes = plt.subplots(1, len(cells), figsize=(3.6 * len(cells), 3.1), squeeze=False)
-    i, j = np.triu_indices(GRID)
+    i, j = np.triu_indices(CHAIN_GRID)
     for axis, (name, cell) in zip(axes[0], cells.items(), strict=True):
         errors = np.mean([m["error_grid"] for m in cell["measurements"]], axis=0)
-        grid = np.full((GRID, GRID), np.nan)
+        grid = np.full((CHAIN_GRID, CHAIN_GRID), np.nan)
         grid[i, j] = errors
         image = axis.imshow(grid, origin="lower", extent=(0, 1, 0, 1), cmap="magma")
         worst = np.mean([m["max_error"] for m in cell["measurements"]])
@@ -74,7 +74,7 @@ def error_landscape(cells: Json) -> Figure:
 
 
 def training_curves(cells: Json) -> Figure:
-    """Left: loss. Right: the four errors over training, mean over seeds."""
+    """Left: loss. Right: four errors during training, mean over seeds."""
     figure, axes = plt.subplots(len(cells), 2, figsize=(9, 2.5 * len(cells)), squeeze=False)
     for (left, right), (name, cell) in zip(axes, cells.items(), strict=True):
         curve = cell["curve"]
@@ -86,13 +86,13 @@ def training_curves(cells: Json) -> Figure:
             right.semilogy(
                 curve["at"], np.mean(curve[key], 1), color=colour, label=key.replace("_", " ")
             )
-        right.set(title=f"{name}: error against the exact kernel", xlabel="iteration")
+        right.set(title=f"{name}: error of the kernel", xlabel="iteration")
         right.legend(ncols=2)
     return figure
 
 
 def one_step(facts: Json, cell: Json, name: str) -> Figure:
-    """True law, learned law and one-step samples from the first start states."""
+    """True and learned distribution and one-step samples from the first start states."""
     true = np.array(facts["kernel"])
     measured = cell["measurements"][0]
     learned, counts = np.array(measured["kernel"]), np.array(measured["one_step_counts"])
@@ -116,7 +116,7 @@ def one_step(facts: Json, cell: Json, name: str) -> Figure:
 
 def boundary_ablation(results: Json) -> dict[str, Figure]:
     keys = {
-        "max_error": "max kernel error",
+        "max_error": "maximum kernel error",
         "mean_error": "mean kernel error",
         "column_tv": "column TV",
         "one_step_tv_sampled": "one-step TV (sampled)",
@@ -137,7 +137,7 @@ def boundary_ablation(results: Json) -> dict[str, Figure]:
 
 
 def bars_beside_paper(results: Json) -> dict[str, Figure]:
-    """Kernel TV of each cell beside the paper's, which the claims name."""
+    """Kernel TV of each cell beside the paper's, taken from the claims."""
     claims = {c["id"].partition("/")[2]: c["paper"] for c in results["claims"]}
     values = [[m["column_tv"] for m in c["measurements"]] for c in results["cells"].values()]
     figure, axis = plt.subplots(figsize=(5.2, 2.8))
@@ -162,7 +162,7 @@ def chain_objectives(results: Json) -> dict[str, Figure]:
             errors = np.mean(curve["max_error"], 1)
             axis.semilogy(curve["at"], errors, color=colour, label=objective)
         axis.set(title=chain, xlabel="iteration")
-    axes[0][0].set_ylabel("max kernel error")
+    axes[0][0].set_ylabel("maximum kernel error")
     lines, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(lines, labels, loc="outside lower center", ncols=len(labels))
     return {"error-against-iterations": figure}
@@ -176,8 +176,8 @@ def mean_rate(results: Json) -> dict[str, Figure]:
         label = f"y = {y}" + (" (source)" if y == facts["source"] else "")
         left.plot(t, kernel[:, y], color=PALETTE[y], label=label)
         right.plot(t, rate[:, y], color=PALETTE[y], label=label)
-    left.set(title="K_{0,t}(y, x=1): mass spreads", xlabel="t", ylabel="probability")
-    right.set(title="ū(y, x=1, 0, t): gains above 0, loss below", xlabel="t", ylabel="mean rate")
+    left.set(title="K_{0,t}(y, x=1)", xlabel="t", ylabel="probability")
+    right.set(title="ū(y, x=1, 0, t)", xlabel="t", ylabel="mean rate")
     right.axhline(0, color="k", lw=0.7)
     left.legend()
     return {"mean-rate": figure}
@@ -188,7 +188,7 @@ def simulable(results: Json) -> dict[str, Figure]:
     truth = np.array(facts["truth"])
     shown = int(np.nonzero(np.array(facts["simulated"]))[0].max()) + 1
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3))
-    left.plot(truth[:shown], color=BLUE, label="matrix")
+    left.plot(truth[:shown], color=BLUE, label="exact")
     left.plot(facts["simulated"][:shown], color=GREY, lw=0.8, label="simulation")
     for colour, (name, cell) in zip((RED, ORANGE), results["cells"].items(), strict=True):
         samples = cell["measurements"][0]["frequencies"][:shown]
@@ -197,9 +197,9 @@ def simulable(results: Json) -> dict[str, Figure]:
         right.semilogy(
             curve["at"], np.mean(curve["one_step_tv"], 1), color=colour, label=name.split(", ")[1]
         )
-    left.set(title="law of X_1", xlabel="customers", yscale="log", ylim=(1e-5, 1))
+    left.set(title="distribution of X_1", xlabel="customers", yscale="log", ylim=(1e-5, 1))
     right.axhline(facts["floor"], color=GREY, ls="--", lw=1, label="sampling floor")
-    right.set(title="exact TV of the one-step law", xlabel="iteration")
+    right.set(title="exact one-step TV", xlabel="iteration")
     left.legend(fontsize=7)
     right.legend(fontsize=7)
     return {"simulable": figure}

@@ -1,4 +1,4 @@
-"""The figures of real data: what samples are worth against the number of steps, and digits."""
+"""Figures of the experiments on real data: scores against the number of steps, and digits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dmf_reproduction.figures.style import BLUE, GREY, RED
+from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
 Json = dict[str, Any]
-KINDS = {"soft": (RED, "soft states"), "factorised": (BLUE, "masks, factorised")}
-# What is drawn of each experiment, and what it is called.
+KERNELS = {FLOW_MAP: (RED, "flow map (ours)"), FACTORISED: (BLUE, "factorised, masks")}
+# Experiment -> the scores to draw and their titles.
 SCORES = {
-    "joint-nltcs": {"tv_test": "joint TV to the test rows", "tv_train": "to the training rows"},
+    "joint-nltcs": {"tv_test": "joint TV to test rows", "tv_train": "joint TV to training rows"},
     "joint-names": {
         "well_formed": "well-formed",
         "pair_tv": "letter-pair TV to held-out names",
@@ -21,30 +22,30 @@ SCORES = {
     },
     "joint-molecules": {"valid": "valid", "unique": "unique among valid", "novel": "novel"},
     "joint-rna": {
-        "correlation": "two-site correlation with held-out",
+        "correlation": "pair-covariance correlation",
         "copies": "copies of training sequences",
     },
-    "joint-sudoku": {"valid": "valid grids", "constraints": "constraints kept"},
+    "joint-sudoku": {"valid": "valid grids", "constraints": "constraints satisfied"},
     "joint-digits": {
-        "confident": "digits a classifier is sure of",
+        "confident": "confident digits",
         "distance": "distance to the nearest training image",
     },
 }
 
 
 def real_data(results: Json) -> dict[str, Figure]:
-    """Each score against the number of steps, both kernels, held-out data as a line."""
+    """Each score against the number of steps for both kernels; held-out data as a line."""
     facts = results["facts"]
     names = SCORES[results["experiment"]]
     figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 2.8), squeeze=False)
     for axis, (key, title) in zip(axes.flat, names.items(), strict=True):
-        for kind, (colour, label) in KINDS.items():
-            found = {int(steps): score[key] for steps, score in facts["scores"][kind].items()}
-            axis.plot(list(found), list(found.values()), "o-", ms=3, color=colour, label=label)
+        for kind, (colour, label) in KERNELS.items():
+            values = {int(steps): score[key] for steps, score in facts["scores"][kind].items()}
+            axis.plot(list(values), list(values.values()), "o-", ms=3, color=colour, label=label)
         if key in facts.get("held out", {}):
             axis.axhline(facts["held out"][key], color=GREY, ls="--", lw=1, label="held-out data")
         axis.set_xscale("log")
-        axis.set_xticks(list(found), list(found))
+        axis.set_xticks(list(values), list(values))
         axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.set_title(title, fontsize=8)
@@ -54,12 +55,12 @@ def real_data(results: Json) -> dict[str, Figure]:
 
 
 def digits(results: Json) -> dict[str, Figure]:
-    """A sheet of images for each kind, and the scores."""
+    """A sheet of images for each kind of sample, and the scores."""
     scores = results["facts"]["scores"]
     sheets = {
-        "factorised, one step": scores["factorised"]["1"]["shown"],
-        "soft, one step": scores["soft"]["1"]["shown"],
-        "soft, eight steps": scores["soft"]["8"]["shown"],
+        "factorised, one step": scores[FACTORISED]["1"]["shown"],
+        "ours, one step": scores[FLOW_MAP]["1"]["shown"],
+        "ours, eight steps": scores[FLOW_MAP]["8"]["shown"],
         "real, held out": results["facts"]["held out"]["shown"],
     }
     figure, axes = plt.subplots(1, len(sheets), figsize=(2.3 * len(sheets), 2.8))
@@ -71,7 +72,7 @@ def digits(results: Json) -> dict[str, Figure]:
 
 
 def sheet(images: Sequence[str], columns: int = 6, rows: int = 8, side: int = 8) -> np.ndarray:
-    """Images, written as strings of shades, side by side with a line between."""
+    """Images, each a string of grey levels, on a grid."""
     page = np.zeros((rows * (side + 1), columns * (side + 1)))
     for i, image in enumerate(images[: rows * columns]):
         top, left = (side + 1) * (i // columns), (side + 1) * (i % columns)

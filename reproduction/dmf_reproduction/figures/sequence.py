@@ -1,4 +1,4 @@
-"""The figures of the factorised sequences, drawn from their results alone."""
+"""Figures of the experiments on sequences."""
 
 from typing import Any
 
@@ -8,15 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dmf_reproduction.figures.style import BLUE, GREEN, GREY, ORANGE, RED
+from dmf_reproduction.settings import BASELINES, BEST, ESTIMATORS, FLOW_MAP, LAMBDAS, STEPS
 
 Json = dict[str, Any]
-STEPS = (1, 2, 4, 8)
 COLOURS = {"KR": BLUE, "PR": GREEN, "KCE": ORANGE}
-LAMBDAS = {"0": "KR", "0.1": "KR + 0.1 CE", "1": "KR + 1 CE", "10": "KR + 10 CE", "inf": "KCE"}
 
 
 def values(results: Json, cell: str, key: str) -> np.ndarray:
-    """A measurement of a cell for each seed, ``(seeds,)`` or ``(seeds, steps)``."""
+    """A measurement of a cell for each seed: shape ``(seeds,)`` or ``(seeds, steps)``."""
     return np.array([m[key] for m in results["cells"][cell]["measurements"]])
 
 
@@ -51,7 +50,9 @@ def bars(results: Json) -> Figure:
                 error_kw={"lw": 0.8},
             )
         marks = [results["facts"][name][truth] for name in names]
-        axis.hlines(marks, places - 0.4, places + 0.4, color="k", lw=1.2, label="truth itself")
+        axis.hlines(
+            marks, places - 0.4, places + 0.4, color="k", lw=1.2, label="draws from the data"
+        )
         axis.set_title(title)
     axes[1].set_yscale("log")
     axes[-1].set_xticks(places, [name.replace(" (", "\n(") for name in names])
@@ -60,7 +61,7 @@ def bars(results: Json) -> Figure:
 
 
 def exact_tv_curves(results: Json) -> Figure:
-    """Exact one-step TV of the model over training, a panel per configuration."""
+    """Exact one-step TV during training, one panel per configuration."""
     names = list(results["facts"])
     figure, axes = _panels(len(names), rows=len(names) // 3 or 1)
     for axis, name in zip(axes.flat, names, strict=False):
@@ -75,7 +76,7 @@ def exact_tv_curves(results: Json) -> Figure:
 
 
 def target_variance(results: Json) -> dict[str, Figure]:
-    """Left: variance of both targets. Right: norm of the KR target, two scalings beside it."""
+    """Left: variance of both targets. Right: norm of the KR target and two scalings."""
     rows, vocabulary = results["facts"]["rows"], results["facts"]["vocabulary"]
     t = np.array([row["t"] for row in rows])
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.2))
@@ -152,22 +153,19 @@ def hybrid_sweep(results: Json) -> dict[str, Figure]:
     axes[0][0].set_ylabel("TV")
     axes[1][0].set_ylabel("token accuracy")
     axes[0][0].legend()
-    figure.supxlabel("λ (dashed: a draw from the truth)")
+    figure.supxlabel("λ (dashed: draws from the data)")
     return {"hybrid-sweep": figure, "hybrid-steps": steps_of(results, ("KR", "KCE"))}
 
 
 # -- estimators ---------------------------------------------------------------------------
 
-ESTIMATORS = {
-    "KR": BLUE,
-    "KR, 8 samples": "#7fa6dd",
-    "KR, Rao-Blackwell": ORANGE,
-    "KR, weighted": "#b8860b",
-    "KR, KL form": RED,
-    "PR": GREEN,
-    "PR, batch 256": "#2d6a4f",
-    "KCE": GREY,
-}
+ESTIMATOR_COLOURS = dict(
+    zip(
+        (*ESTIMATORS, *BASELINES),
+        (BLUE, "#7fa6dd", ORANGE, "#b8860b", RED, GREEN, "#2d6a4f", GREY),
+        strict=True,
+    )
+)
 
 
 def estimators(results: Json) -> dict[str, Figure]:
@@ -175,7 +173,7 @@ def estimators(results: Json) -> dict[str, Figure]:
     training, training_axes = _panels(len(names), columns=len(names), height=3)
     steps, steps_axes = _panels(len(names), columns=len(names), height=3)
     for left, right, name in zip(training_axes.flat, steps_axes.flat, names, strict=True):
-        for objective, colour in ESTIMATORS.items():
+        for objective, colour in ESTIMATOR_COLOURS.items():
             cell = f"{name}, {objective}"
             curve = results["cells"][cell]["curve"]
             left.semilogy(curve["at"], np.mean(curve["exact_tv"], 1), color=colour, label=objective)
@@ -189,8 +187,8 @@ def estimators(results: Json) -> dict[str, Figure]:
         left.set_title(name)
         right.set_title(name)
     for figure, axes, label in (
-        (training, training_axes, "iteration: exact one-step TV"),
-        (steps, steps_axes, "steps: TV from many samples (dashed: floor)"),
+        (training, training_axes, "exact one-step TV against iteration"),
+        (steps, steps_axes, "TV from many samples against steps (dashed: floor)"),
     ):
         lines, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(lines, labels, loc="outside lower center", ncols=4)
@@ -199,19 +197,19 @@ def estimators(results: Json) -> dict[str, Figure]:
 
 
 def variance_against_t(results: Json) -> Figure:
-    """Variance of each target from an all-mask start; the weighted one differs by (1 - r)^2."""
+    """Variance of each target from all masks; the weighted one differs by (1 - r)^2."""
     found = dict(results["facts"]["target_variance"])
     t = found.pop("t")
     figure, axis = plt.subplots(figsize=(4.6, 3))
     for name, variance in found.items():
-        axis.semilogy(t, variance, "o-", ms=3, color=ESTIMATORS[name], label=name)
+        axis.semilogy(t, variance, "o-", ms=3, color=ESTIMATOR_COLOURS[name], label=name)
     axis.set(title="variance of the target given x_r, r = 0", xlabel="t")
     axis.legend()
     return figure
 
 
 def ordered_steps(results: Json) -> dict[str, Figure]:
-    """TV of marginals and of adjacent pairs: masks lifted at random and in order."""
+    """TV of marginals and of adjacent pairs: unmasking at random and in order."""
     facts = results["facts"]
     figure, axes = _panels(2 * len(facts), rows=2, columns=len(facts), height=2.6)
     for column, (name, fact) in enumerate(facts.items()):
@@ -220,7 +218,7 @@ def ordered_steps(results: Json) -> dict[str, Figure]:
             lines = {
                 "exact q, at random": (fact["at random"][key], BLUE),
                 "exact q, in order": (fact["in order"][key], RED),
-                "KL form, in order": (values(results, f"{name}, KR, KL form", key).mean(0), GREEN),
+                "KL form, in order": (values(results, f"{name}, {BEST}", key).mean(0), GREEN),
             }
             for label, (line, colour) in lines.items():
                 axis.loglog(STEPS, line, "o-", ms=3, color=colour, label=label)
@@ -236,7 +234,7 @@ def ordered_steps(results: Json) -> dict[str, Figure]:
 
 
 def structured_noise(results: Json) -> dict[str, Figure]:
-    """The max error over all start sequences at each (r, t), a map per noise and objective."""
+    """The maximum error over all start sequences at each (r, t), per noise and objective."""
     points = results["facts"]["grid"]
     rows: dict[str, list[str]] = {}
     for cell in results["cells"]:
@@ -252,21 +250,23 @@ def structured_noise(results: Json) -> dict[str, Figure]:
                 vmin=-3, vmax=0, cmap="viridis",
             )  # fmt: skip
             axis.set_title(cell.replace(", ", "\n", 1), fontsize=7)
-    figure.colorbar(shown, ax=axes, label="log10 max error", shrink=0.8)
+    figure.colorbar(shown, ax=axes, label="log10 maximum error", shrink=0.8)
     figure.supxlabel("r")
     figure.supylabel("t")
     return {"error-grid": figure}
 
 
 def joint(results: Json) -> dict[str, Figure]:
-    """Adjacent-pair TV against the number of steps, soft and factorised."""
+    """Adjacent-pair TV against the number of steps, flow map and factorised."""
     figure, axes = _panels(len(results["facts"]), height=2.8)
     for axis, (name, fact) in zip(axes.flat, results["facts"].items(), strict=True):
-        soft = values(results, f"{name}, soft", "pair_tv").mean(0)
-        hard = fact["factorised_pair_tv"]
-        axis.loglog(fact["steps"], soft, "o-", color=RED, label="soft states")
-        axis.loglog(fact["steps"], hard, "s-", color=BLUE, label="masks, factorised, exact")
-        axis.axhline(fact["product_pair_tv"], color=BLUE, ls=":", lw=1, label="product law")
+        flow_map = values(results, f"{name}, {FLOW_MAP}", "pair_tv").mean(0)
+        factorised = fact["factorised_pair_tv"]
+        axis.loglog(fact["steps"], flow_map, "o-", color=RED, label="flow map (ours)")
+        axis.loglog(fact["steps"], factorised, "s-", color=BLUE, label="factorised, exact")
+        axis.axhline(
+            fact["product_pair_tv"], color=BLUE, ls=":", lw=1, label="product of marginals"
+        )
         axis.axhline(fact["pair_floor"], color=GREY, ls="--", lw=1, label="sampling floor")
         axis.set_xticks(fact["steps"], fact["steps"])
         axis.minorticks_off()

@@ -1,4 +1,4 @@
-"""Colours and type of all figures."""
+"""Colours and fonts of all figures."""
 
 import matplotlib
 
