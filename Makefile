@@ -25,9 +25,9 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/uniformization.py
 	$(BIN)/python bench/two_state_information.py
 
-# figures, README table and docs/results.md, from the JSON under results/
+# figures, docs/results.md, docs/benchmarks.md and two sections of README.md, from results/
 docs: $(VENV)/.demo
-	$(BIN)/python -m discrete_meanflow.report.markdown
+	$(BIN)/python -m dmf_reproduction.report.markdown
 
 setup: $(VENV)/.test
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: tables and figures of some runs, nothing loaded from elsewhere."""
+"""One self-contained HTML page with the tables and figures of runs."""
 
 import base64
 import html
@@ -8,7 +8,8 @@ from typing import Any
 
 from discrete_meanflow.files import write_atomically
 from dmf_reproduction.figures.draw import figures, png
-from dmf_reproduction.report.table import grid, number, spent
+from dmf_reproduction.report.grids import grid
+from dmf_reproduction.report.table import HEAD, origin, rows
 
 Json = dict[str, Any]
 YES, NO = "<td class=yes>yes</td>", "<td class=no>no</td>"
@@ -41,17 +42,11 @@ def write_page(path: Path, title: str, runs: Sequence[Json]) -> Path:
 
 
 def _section(results: Json) -> str:
-    made = (
-        f"<p class=made><code>{html.escape(results['command'])}</code><br>{results['device']}, "
-        f"torch {results['versions']['torch']}, seeds {', '.join(map(str, results['seeds']))}, "
-        f"{results['date']}, {spent(results)}</p>"
-    )
-    rows = "".join(
-        f"<tr><td>{html.escape(claim['text'])}</td>"
-        f"<td class=number>{html.escape(number(claim['paper']))}</td>"
-        f"<td class=number>{html.escape(number(claim['ours']))}</td>"
-        f"{YES if claim['holds'] else NO}</tr>"
-        for claim in results["claims"]
+    claims = "".join(
+        f"<tr><td>{html.escape(row.text)}</td>"
+        f"<td class=number>{html.escape(row.paper)}</td>"
+        f"<td class=number>{html.escape(row.ours)}</td>{YES if row.holds else NO}</tr>"
+        for row in rows(results)
     )
     pictures = "".join(
         f"<figure><img alt='{name}' src='{_embedded(png(figure))}'></figure>"
@@ -59,19 +54,24 @@ def _section(results: Json) -> str:
     )
     return (
         f"<h2>{html.escape(results['title'])}</h2><p class=made>{html.escape(results['where'])}</p>"
-        f"{_grid(results)}<table><tr><th>claim<th>paper<th>ours<th>holds</tr>{rows}</table>{pictures}{made}"
+        f"{_grid(results)}<table><tr>{_head(HEAD)}</tr>{claims}</table>{pictures}"
+        f"<p class=made><code>{html.escape(results['command'])}</code><br>"
+        f"{html.escape(origin(results))}</p>"
     )
 
 
 def _grid(results: Json) -> str:
-    rows = grid(results)
-    if not rows:
+    table = grid(results)
+    if not table:
         return ""
-    head = "".join(f"<th>{html.escape(cell)}" for cell in rows[0])
     body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:]
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in table[1:]
     )
-    return f"<table><tr>{head}</tr>{body}</table><p></p>"
+    return f"<table><tr>{_head(table[0])}</tr>{body}</table><p></p>"
+
+
+def _head(names: Sequence[str]) -> str:
+    return "".join(f"<th>{html.escape(name)}" for name in names)
 
 
 def _embedded(picture: bytes) -> str:
