@@ -18,7 +18,7 @@ from discrete_meanflow.metric.two_samples import (
     pairs_seen,
 )
 from discrete_meanflow.network import FlatMLP, LogitMask
-from dmf_reproduction.experiments.joint_sudoku import constraints_kept
+from dmf_reproduction.experiments.joint_sudoku import constraints_satisfied
 from problems import seeded
 
 
@@ -79,7 +79,7 @@ def test_a_grid_keeps_all_27_constraints_or_fewer():
     grid = torch.tensor([[(3 * (i % 3) + i // 3 + j) % 9 for j in range(9)] for i in range(9)])
     wrong = grid.clone()
     wrong[0, 0], wrong[0, 1] = grid[0, 1], grid[0, 0]  # its row and box stay, two columns do not
-    kept = constraints_kept(torch.stack([grid, wrong]).flatten(1))
+    kept = constraints_satisfied(torch.stack([grid, wrong]).flatten(1))
     assert kept.tolist() == [27, 25]
 
 
