@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from discrete_meanflow.files import write_atomically
-from dmf_reproduction.figures import chain, sequence
+from dmf_reproduction.figures import chain, estimators, sequence
 from dmf_reproduction.figures import real_data as real
 
 Json = dict[str, Any]
@@ -29,10 +29,10 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "target-variance": sequence.target_variance,
     "multi-step": sequence.multi_step,
     "hybrid-sweep": sequence.hybrid_sweep,
-    "estimators": sequence.estimators,
-    "ordered-steps": sequence.ordered_steps,
-    "structured-noise": sequence.structured_noise,
-    "joint": sequence.joint,
+    "estimators": estimators.estimators,
+    "ordered-steps": estimators.ordered_steps,
+    "structured-noise": estimators.structured_noise,
+    "joint": real.joint,
     **dict.fromkeys(real.SCORES, real.real_data),
     "joint-digits": real.digits,
 }

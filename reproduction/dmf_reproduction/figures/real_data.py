@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from dmf_reproduction.figures.panels import panels, values
 from dmf_reproduction.figures.style import BLUE, GREY, RED
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
@@ -40,12 +41,12 @@ def real_data(results: Json) -> dict[str, Figure]:
     figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 2.8), squeeze=False)
     for axis, (key, title) in zip(axes.flat, names.items(), strict=True):
         for kind, (colour, label) in KERNELS.items():
-            values = {int(steps): score[key] for steps, score in facts["scores"][kind].items()}
-            axis.plot(list(values), list(values.values()), "o-", ms=3, color=colour, label=label)
+            points = {int(steps): score[key] for steps, score in facts["scores"][kind].items()}
+            axis.plot(list(points), list(points.values()), "o-", ms=3, color=colour, label=label)
         if key in facts.get("held out", {}):
             axis.axhline(facts["held out"][key], color=GREY, ls="--", lw=1, label="held-out data")
         axis.set_xscale("log")
-        axis.set_xticks(list(values), list(values))
+        axis.set_xticks(list(points), list(points))
         axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.set_title(title, fontsize=8)
@@ -79,3 +80,24 @@ def sheet(images: Sequence[str], columns: int = 6, rows: int = 8, side: int = 8)
         shades = np.array([int(shade) for shade in image]).reshape(side, side)
         page[top : top + side, left : left + side] = shades
     return page
+
+
+def joint(results: Json) -> dict[str, Figure]:
+    """Adjacent-pair TV against the number of steps, flow map and factorised."""
+    figure, axes = panels(len(results["facts"]), height=2.8)
+    for axis, (name, fact) in zip(axes.flat, results["facts"].items(), strict=True):
+        flow_map = values(results, f"{name}, {FLOW_MAP}", "pair_tv").mean(0)
+        factorised = fact["factorised_pair_tv"]
+        axis.loglog(fact["steps"], flow_map, "o-", color=RED, label="flow map (ours)")
+        axis.loglog(fact["steps"], factorised, "s-", color=BLUE, label="factorised, exact")
+        axis.axhline(
+            fact["product_pair_tv"], color=BLUE, ls=":", lw=1, label="product of marginals"
+        )
+        axis.axhline(fact["pair_floor"], color=GREY, ls="--", lw=1, label="sampling floor")
+        axis.set_xticks(fact["steps"], fact["steps"])
+        axis.minorticks_off()
+        axis.set_title(name)
+    axes.flat[0].legend(loc="upper right", bbox_to_anchor=(1, 0.95), fontsize=7)
+    figure.supxlabel("steps")
+    figure.supylabel("TV of adjacent pairs")
+    return {"steps": figure}
