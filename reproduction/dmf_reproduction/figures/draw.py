@@ -14,7 +14,7 @@ from dmf_reproduction.figures import chain, estimators, sequence
 from dmf_reproduction.figures import real_data as real
 
 Json = dict[str, Any]
-COLOURS = 64  # of the palette
+LINES, IMAGES = 64, 255  # colours of the palette, for line plots and for colour maps
 
 FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "exact-recovery": chain.exact_recovery,
@@ -58,6 +58,7 @@ def png(figure: Figure) -> bytes:
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png")
     plt.close(figure)
-    image = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    colours = IMAGES if any(axis.images for axis in figure.axes) else LINES
+    image = Image.open(drawn).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
     image.save(small, "png", optimize=True)
     return small.getvalue()
