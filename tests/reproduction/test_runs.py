@@ -54,16 +54,6 @@ def test_help_loads_no_torch(monkeypatch):
     assert "default: 42 123 2024" in dmf("reproduce", "--help").stdout
 
 
-def test_figures_and_reports_load_no_torch():
-    code = (
-        "import sys\n"
-        "import dmf_reproduction.cli, dmf_reproduction.figures.draw\n"
-        "import dmf_reproduction.report.markdown, dmf_reproduction.report.page\n"
-        "sys.exit('torch' in sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_list_names_every_experiment_and_claim(command):
     code, out, _ = command("list")
     assert code == 0
