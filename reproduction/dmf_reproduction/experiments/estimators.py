@@ -172,9 +172,7 @@ def gradient_noise(minibatches: int) -> Json:
         if name == "PR, batch 256":
             continue
         problem = sequence_problem(
-            law("independent (4, 8)"),
-            objective=OBJECTIVES[name],
-            single_time=name == "PR",
+            law("independent (4, 8)"), objective=OBJECTIVES[name], single_time=name == "PR"
         )
         kernel, g = problem.build(0), torch.Generator().manual_seed(0)
         gradients = []

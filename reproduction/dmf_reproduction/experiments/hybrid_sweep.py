@@ -1,14 +1,6 @@
 """Hybrid loss KR + lambda CE: does combining the two objectives help?"""
 
-from dmf_reproduction.engine.experiment import (
-    Cell,
-    Claim,
-    Experiment,
-    Json,
-    Scale,
-    in_words,
-    mean,
-)
+from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, in_words, mean
 from dmf_reproduction.experiments.sequence_parts import (
     configurations,
     sequence_cell,

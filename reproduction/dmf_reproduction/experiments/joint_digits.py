@@ -14,12 +14,7 @@ from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import Recipe
 from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
-from dmf_reproduction.experiments.real_data import (
-    RealData,
-    Records,
-    at_steps,
-    by_steps,
-)
+from dmf_reproduction.experiments.real_data import RealData, Records, at_steps, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
 SHADES = "0123"

@@ -72,5 +72,5 @@ class JointRna(RealData):
                 f"{by_steps(facts['scores'], 'correlation')}",
                 one,
                 one >= BAR,
-            ),
+            )
         ]

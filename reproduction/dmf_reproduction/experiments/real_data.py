@@ -88,11 +88,7 @@ class RealData(Experiment):
 
     def facts(self, scale: Scale) -> Json:
         held_out = self.records.alphabet.decode(self.records.held_out)
-        return {
-            **self.records.describe(),
-            "steps": list(STEPS),
-            "held out": self.score(held_out),
-        }
+        return {**self.records.describe(), "steps": list(STEPS), "held out": self.score(held_out)}
 
     def scores(self, folder: Path) -> Json:
         return {

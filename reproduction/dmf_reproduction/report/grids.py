@@ -67,10 +67,7 @@ def estimator_grid(results: Json) -> Grid:
     target = dict(facts["target_variance"])
     last = target.pop("t")[-1]
     for title, values in (
-        (
-            "gradient: variance / mean², untrained, independent (4, 8)",
-            facts["gradient_noise"],
-        ),
+        ("gradient: variance / mean², untrained, independent (4, 8)", facts["gradient_noise"]),
         (
             f"target: variance at (r, t) = (0, {last}), independent (8, 16)",
             {name: variances[-1] for name, variances in target.items()},
