@@ -1,12 +1,12 @@
-"""Attention forward and back by each of torch's fused kernels, against that written out.
+"""Attention, forward and backward: torch's fused kernels against explicit matrix products.
 
     python bench/attention.py
 
-bfloat16 on a GPU; (batch, heads, positions, width of a head) of molecules, text and an alignment,
-lying in memory as a layer leaves them. Captured and replayed, as steps of training are: of short
-sequences, launches one by one would take longer than the work.
-``quick_attention`` goes by these: ``efficient`` for up to 64 positions and heads of up to 64. So
-does ``attend_in_tiles``, which puts short sequences side by side, and takes ``efficient`` then.
+bfloat16 on a GPU. Shapes are (batch, heads, positions, head width) of molecules, text and an
+alignment, in the memory layout of a layer. Calls are captured in a CUDA graph and replayed, as
+training steps are: launching the kernels of short sequences one by one takes longer than running
+them. ``quick_attention`` follows these measurements: ``efficient`` for up to 64 positions and head
+widths of up to 64. ``attend_in_tiles`` packs short sequences into one tile and uses ``efficient``.
 """
 
 import argparse
@@ -36,8 +36,10 @@ CALLS = 20
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def both_ways(attend: Attend, parts: list[Tensor], choice: AbstractContextManager[Any]) -> float:
-    """Seconds of one forward and back."""
+def forward_and_backward(
+    attend: Attend, parts: list[Tensor], choice: AbstractContextManager[Any]
+) -> float:
+    """Seconds of one forward and backward pass."""
 
     def work() -> None:
         for _ in range(CALLS):
@@ -47,15 +49,15 @@ def both_ways(attend: Attend, parts: list[Tensor], choice: AbstractContextManage
     with choice:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            work()  # what is made ready once is not captured
+            work()  # warm-up, outside the capture
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             work()
     return seconds(graph.replay, 3, "cuda") / CALLS
 
 
-def laid_out(shape: tuple[int, int, int, int]) -> list[Tensor]:
-    """Queries, keys and values, parts of one product."""
+def query_key_value(shape: tuple[int, int, int, int]) -> list[Tensor]:
+    """Queries, keys and values: views of one projection."""
     batch, heads, positions, width = shape
     product = torch.randn(batch, positions, 3 * heads * width, device="cuda", dtype=torch.bfloat16)
     return [
@@ -67,25 +69,25 @@ def laid_out(shape: tuple[int, int, int, int]) -> list[Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     numbers: dict[str, float] = {"tile": TILE}
     for shape in SHAPES:
-        parts, fused = laid_out(shape), scaled_dot_product_attention
+        parts, fused = query_key_value(shape), scaled_dot_product_attention
         efficient = [SDPBackend.EFFICIENT_ATTENTION]
-        ways: dict[str, tuple[Attend, AbstractContextManager[Any]]] = {
+        variants: dict[str, tuple[Attend, AbstractContextManager[Any]]] = {
             "torch's choice": (fused, nullcontext()),
             "efficient": (fused, sdpa_kernel(efficient)),
             "efficient, in tiles": (attend_in_tiles, sdpa_kernel(efficient)),
             "cuDNN": (fused, sdpa_kernel(SDPBackend.CUDNN_ATTENTION)),
             "flash": (fused, sdpa_kernel(SDPBackend.FLASH_ATTENTION)),
         }
-        written = both_ways(attend, parts, nullcontext())
-        numbers[f"{shape}: written out, ms"] = 1e3 * written
-        for name, (trajectory, choice) in ways.items():
+        explicit = forward_and_backward(attend, parts, nullcontext())
+        numbers[f"{shape}: written out, ms"] = 1e3 * explicit
+        for name, (variant, choice) in variants.items():
             numbers[f"{shape}: {name}, over written out"] = (
-                both_ways(trajectory, parts, choice) / written
+                forward_and_backward(variant, parts, choice) / explicit
             )
-    record("attention-cuda", "cuda", "python bench/attention.py", numbers, given.out)
+    record("attention-cuda", "cuda", "python bench/attention.py", numbers, options.out)
 
 
 if __name__ == "__main__":

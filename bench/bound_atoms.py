@@ -1,8 +1,9 @@
-"""Molecules of bound atoms against those of atoms, bonds, rings and branches: share that is valid.
+"""SMILES symbols: bound atoms against separate atoms, bonds, rings and branches.
 
     python bench/bound_atoms.py QM9.smi --minutes 8
 
-Both are trained by the defaults of ``dmf train`` for a CPU in as many minutes, and judged by RDKit.
+Both train with the defaults of ``dmf train`` on a CPU for the same time. The measure is the
+fraction of samples that RDKit accepts.
 """
 
 import argparse
@@ -27,23 +28,23 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     kind = Smiles()
-    molecules = kind.read(given.file).records
+    molecules = kind.read(options.file).records
     numbers: dict[str, float | int] = {"threads": torch.get_num_threads(), "draws": DRAWS}
     for name, symbol in (("bound atoms", BOUND_ATOM), ("atoms apart", SYMBOL)):
         codec = TextCodec.of(molecules, symbol)
         numbers |= {f"{name}: symbols": codec.vocabulary, f"{name}: positions": codec.length}
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            prepare(run, kind, Dataset(molecules, codec), "cpu", minutes=given.minutes)
+            prepare(run, kind, Dataset(molecules, codec), "cpu", minutes=options.minutes)
             model = OneStepModel.resume(run, "cpu")
             for steps in STEPS:
                 valid = kind.valid(model.sample(DRAWS, steps, seed=0))
-                assert valid is not None  # RDKit is there
+                assert valid is not None  # RDKit is installed
                 numbers[f"{name}: valid, {steps} steps"] = sum(valid) / DRAWS
-    command = f"python bench/bound_atoms.py {given.file.name} --minutes {given.minutes:g}"
-    record("bound-atoms", "cpu", command, numbers, given.out)
+    command = f"python bench/bound_atoms.py {options.file.name} --minutes {options.minutes:g}"
+    record("bound-atoms", "cpu", command, numbers, options.out)
 
 
 if __name__ == "__main__":

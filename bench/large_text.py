@@ -1,11 +1,11 @@
-"""Memory of training on a text of 2 GB: the most that the process ever held for itself.
+"""Peak memory of training on a text of 2 GB.
 
     python bench/large_text.py [--lines] [--bytes 2e9]
 
-Windows of one text, or records that are its lines, of which each is kept once.
+Records are windows of one text or, with --lines, its distinct lines.
 
-Anonymous resident memory, looked at ten times a second; pages of mapped files are not counted,
-the system takes them back when it needs them.
+Measures anonymous resident memory ten times a second. Pages of mapped files are not counted: the
+system reclaims them when it needs memory.
 """
 
 import argparse
@@ -23,12 +23,12 @@ WORDS = ["the", "of", "and", "to", "in", "that", "was", "for", "with", "his", "t
 
 
 def write_text(path: Path, size: int, lines: bool) -> None:
-    """Random words, eight to a line or all in one: hardly a window or line is like another."""
+    """Random words, eight per line or in one paragraph: nearly all windows and lines differ."""
     g = numpy.random.default_rng(0)
     with open(path, "w") as file:
         while file.tell() < size:
-            some = numpy.array(WORDS)[g.integers(0, len(WORDS), (125_000, 8))]
-            joined = "\n".join(map(" ".join, some)) + "\n"
+            words = numpy.array(WORDS)[g.integers(0, len(WORDS), (125_000, 8))]
+            joined = "\n".join(map(" ".join, words)) + "\n"
             file.write(joined if lines else joined.replace("\n", " ") + "\n\n")
 
 
@@ -37,13 +37,13 @@ def main() -> None:
     parser.add_argument("--bytes", type=float, default=2e9)
     parser.add_argument("--lines", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     name, command = "large-text", "python bench/large_text.py"
-    if given.lines:
+    if options.lines:
         name, command = "large-lines", f"{command} --lines"
     with tempfile.TemporaryDirectory() as folder:
         text, run = Path(folder) / "text.txt", Path(folder) / "run"
-        write_text(text, int(given.bytes), given.lines)
+        write_text(text, int(options.bytes), options.lines)
         words = [sys.executable, "-m", "discrete_meanflow", "train", str(text), "--out", str(run),
                  "--iterations", "200", "--device", "cpu"]  # fmt: skip
         started, peak = time.monotonic(), 0.0
@@ -58,7 +58,7 @@ def main() -> None:
             "largest anonymous memory, MiB": peak,
             "seconds": time.monotonic() - started,
         }
-    record(name, "cpu", command, numbers, given.out)
+    record(name, "cpu", command, numbers, options.out)
 
 
 if __name__ == "__main__":

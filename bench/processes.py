@@ -1,9 +1,9 @@
-"""Training steps a second of two processes on two cores over those of one, same batch.
+"""Training steps per second: two processes on two cores against one, same batch size.
 
     python bench/processes.py
 
-Soft records of 24 positions over 12 symbols, a network of two million parameters, one thread in
-each process. The first block, in which code is prepared, is not counted.
+Records of 24 positions over 12 symbols, a network of two million parameters, one thread per
+process. The first block, which prepares the code, is not counted.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LAUNCH = ["-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpo
 
 
 def work() -> None:
-    """What each process does; the first prints steps a second."""
+    """The work of each process; the first one prints steps per second."""
     torch.set_num_threads(1)
     processes = Distributed.here("cpu")
     codec = ArrayCodec((24,), 12)
@@ -42,8 +42,8 @@ def work() -> None:
         print(steps / (time.perf_counter() - started))
 
 
-def pace(processes: int) -> float:
-    """Steps a second."""
+def steps_per_second(processes: int) -> float:
+    """Launch the processes and read their speed."""
     words = [sys.executable, *LAUNCH, "--nproc-per-node", str(processes), __file__, "--work"]
     done = subprocess.run(
         words, check=True, stdout=subprocess.PIPE, text=True,
@@ -56,17 +56,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    if given.work:
+    options = parser.parse_args()
+    if options.work:
         return work()
-    one, two = pace(1), pace(2)
+    one, two = steps_per_second(1), steps_per_second(2)
     numbers = {
         "batch": BATCH,
         "one process, steps per second": one,
         "two processes, steps per second": two,
         "two processes over one": two / one,
     }
-    record("processes-cpu", "cpu", "python bench/processes.py", numbers, given.out)
+    record("processes-cpu", "cpu", "python bench/processes.py", numbers, options.out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Sequences at (V, D) = (16, 32): a training step against a plain eager one, one step against many.
+"""Sequences at (V, D) = (16, 32): training step against an eager loop, one step against many.
 
     python bench/sequences.py [--device cuda]
 
 Training: the kernel residual of the paper's Transformer under masking (single sample, KL form)
-and kernel-CE, on paths drawn beforehand. The baseline is what one writes first: one seed,
-``torch.func.jvp``, AdamW, ``clip_grad_norm_``. Both in TensorFloat-32 on CUDA. Reported per seed.
+and kernel-CE, on precomputed paths. The baseline is a simple implementation: one seed,
+``torch.func.jvp``, AdamW, ``clip_grad_norm_``. Both use TensorFloat-32 on CUDA; times are per seed.
 Sampling: 5,000 sequences in 1, 8 and 64 steps of the same kernel.
 """
 
@@ -28,7 +28,7 @@ V, D, DRAWS = 16, 32, 5_000
 
 
 def eager(problem: Problem, paths: PathSample, device: str) -> float:
-    """Seconds per step of the same objective in a plain loop."""
+    """Seconds per step of the same objective in an eager loop."""
     kernel = problem.build(0).to(device)
 
     def loss(i: int) -> Tensor:
@@ -48,8 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    device = given.device
+    options = parser.parse_args()
+    device = options.device
     torch.backends.cuda.matmul.allow_tf32 = True  # for the baseline; the trainer sets its own
     numbers: dict[str, float | int] = {"seeds": len(SEEDS), "batch": 256, "V": V, "D": D}
     steps = 3 if device == "cpu" else 100
@@ -65,8 +65,8 @@ def main() -> None:
             f"{name}: library ms per step and seed": 1e3 * fast,
             f"{name}: ratio": slow / fast,
         }
-    each = {name: numbers[f"{name}: library ms per step and seed"] for name in OBJECTIVES}
-    numbers["KL form over single sample"] = each["KL form"] / each["KR"]
+    milliseconds = {name: numbers[f"{name}: library ms per step and seed"] for name in OBJECTIVES}
+    numbers["KL form over single sample"] = milliseconds["KL form"] / milliseconds["KR"]
     kernel = problem.build(0).to(device)
     masks = torch.full((DRAWS, D), V, device=device)
     g = torch.Generator(device).manual_seed(0)
@@ -81,7 +81,7 @@ def main() -> None:
         "64 steps over 1": many / one,
     }
     command = f"python bench/sequences.py --device {device}"
-    record(f"sequences-{device}", device, command, numbers, given.out)
+    record(f"sequences-{device}", device, command, numbers, options.out)
 
 
 if __name__ == "__main__":

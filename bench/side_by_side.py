@@ -1,4 +1,4 @@
-"""What the benches share: timing two things in one run, and the record of it."""
+"""Shared by the benchmarks: timing, memory, and the record of a run."""
 
 import contextlib
 import datetime
@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.experiment.record import device_name, versions
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.training import Trainer
+from dmf_reproduction.engine.record import device_name, versions
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"
 
 
 def seconds(call: Callable[[], object], repeats: int, device: str = "cpu") -> float:
-    """Median wall time of a call, after one to warm up."""
+    """Median wall time of a call, after one warm-up call."""
     times = []
     for _ in range(repeats + 1):
         if device == "cuda":
@@ -37,7 +37,7 @@ def seconds(call: Callable[[], object], repeats: int, device: str = "cpu") -> fl
 
 
 def anonymous_mib(process: int | str = "self") -> float:
-    """What a process holds in memory for itself, mapped files not counted; 0 if it is gone."""
+    """Anonymous resident memory of a process, without mapped files; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -47,7 +47,7 @@ def anonymous_mib(process: int | str = "self") -> float:
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[float]]:
-    """``[MiB]``: the most that this process has held for itself, meanwhile."""
+    """Yield ``[MiB]``: the largest anonymous memory of this process inside the block."""
     peak, done = [0.0], threading.Event()
 
     def watch() -> None:
@@ -58,7 +58,7 @@ def watched() -> Iterator[list[float]]:
     watcher.start()
     try:
         yield peak
-    finally:  # else a fault in what is watched would go unheard
+    finally:  # also after an exception
         done.set()
         watcher.join()
 
@@ -66,7 +66,7 @@ def watched() -> Iterator[list[float]]:
 def eager_step(
     kernel: Kernel, loss: Callable[[int], Tensor], steps: int, repeats: int, device: str
 ) -> float:
-    """Seconds per step of a plain loop over one seed; ``loss(i)`` is that of step i."""
+    """Seconds per step of an eager loop over one seed; ``loss(i)`` is the loss of step i."""
     optimiser = torch.optim.AdamW(kernel.parameters(), lr=3e-4, weight_decay=1e-5)
 
     def block() -> None:
@@ -80,7 +80,7 @@ def eager_step(
 
 
 def library_step(trainer: Trainer, paths: PathSample, repeats: int, device: str) -> float:
-    """Seconds per step and seed of the library's step."""
+    """Seconds per step and seed of the library's training step."""
     steps = len(paths.x)
     rates = torch.full((steps, 2), 3e-4, device=device)
     run = trainer._prepared(paths, rates)
@@ -88,8 +88,8 @@ def library_step(trainer: Trainer, paths: PathSample, repeats: int, device: str)
 
 
 def record(name: str, device: str, command: str, numbers: dict[str, Any], folder: Path) -> None:
-    """Print the numbers and write them with what they were measured on."""
-    made = {
+    """Print the numbers and write them with command, date, device and versions."""
+    content = {
         "bench": name,
         "command": command,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
@@ -99,6 +99,6 @@ def record(name: str, device: str, command: str, numbers: dict[str, Any], folder
         **numbers,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     for key, value in numbers.items():
         print(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")

@@ -1,21 +1,20 @@
-"""Tokens a second of soft training and of one-step sampling, against what the device could do.
+"""Training tokens per second and one-step samples per second, relative to the device's peak.
 
     python bench/throughput.py [--device cuda] [--sizes 1e6 1e7 1e8]
 
-Text windows of 64 over 27 symbols, diagonal phase. Model FLOPs of a training step: 6 for each
-parameter and token, 12 D w for attention in each layer and token (Kaplan et al. 2020), but for what
-reads the times, 6 for each parameter, sequence and time that it is at, mostly one; of a sample, a
-third. The optimiser's own work is none of them, so the step is timed with AdamW and with Muon, and
-then with clamps, too, with which a sequence is at two times: what ``dmf train`` does. The peak is
-that of the data sheet for bfloat16 without sparsity; on a CPU, a large matrix product measured in
-the same run. A block of training takes longer than its steps would alone: its paths are drawn, on a
-GPU beside the steps before, and losses are read back.
+Text windows of 64 positions over 27 symbols, first training stage. Model FLOPs of a training step:
+6 per parameter and token, and 12 D w per layer and token for attention (Kaplan et al., 2020). The
+time embedding and modulation cost 6 per parameter, sequence and time instead of per token. A sample
+costs a third. The optimiser's own work is not counted, so the step is timed with AdamW, with Muon,
+and with Muon and observed positions, where a sequence has two times: the settings of
+``dmf train``. The peak is that of the data sheet for bfloat16 without sparsity; on a CPU, a large
+matrix product measured in the same run. A block of training takes longer than its steps: its paths
+are drawn, on a GPU in parallel to the previous steps, and losses are read back.
 
-A GPU is idle where none of its streams works. It is for at most as long as in a profile, between
-the first and the last that it does in some blocks, as the profiler makes gaps longer; and about for
-as long as such blocks take without the profiler, less the busy time in it, or somewhat longer, as
-the profiler may make kernels longer, too. Most gaps are between the kernels of a step; where the
-GPU waits for the host, they are long.
+A GPU is idle when none of its streams works. A profile gives an upper bound, because the profiler
+lengthens gaps. The wall time of the same blocks without the profiler, minus the busy time in the
+profile, gives an estimate that may be too low, because the profiler lengthens kernels too. Most
+gaps lie between the kernels of a step; gaps in which the GPU waits for the host are long.
 """
 
 import argparse
@@ -28,7 +27,6 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.experiment.real_data import PEAK
 from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.model.plan import CLAMPED, MINIBATCH_OT, MUON
 from discrete_meanflow.network import DiT
@@ -41,12 +39,13 @@ from side_by_side import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
 BLOCK, BLOCKS = 20, 3
-LONG_GAP = 10  # microseconds: longer, as a rule, than between the kernels of a captured step
+LONG_GAP = 10  # microseconds: longer than usual between the kernels of a captured step
+PEAK = {"NVIDIA H200": 989e12}  # dense bfloat16 FLOP/s of the data sheet
 
 
 def peak(device: str) -> float:
     if device == "cuda":
-        return PEAK[torch.cuda.get_device_name(), "bfloat16"]
+        return PEAK[torch.cuda.get_device_name()]
     a = torch.randn(2048, 2048)
     return 2 * 2048**3 / seconds(lambda: a @ a, 5)
 
@@ -56,9 +55,9 @@ def network(size: float) -> DiT:
 
 
 def flops_per_token(net: DiT, times: int = 1) -> float:
-    """Of forward and backward together, with so many times in a sequence."""
-    read = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
-    parameters = sum(p.numel() for p in net.parameters()) - read + read * times / D
+    """Forward and backward, with ``times`` distinct times per sequence."""
+    timed = sum(p.numel() for part in (net.time, net.modulation) for p in part.parameters())
+    parameters = sum(p.numel() for p in net.parameters()) - timed + timed * times / D
     return 6 * parameters + 12 * len(net.layers) * D * net.width
 
 
@@ -70,60 +69,60 @@ def recipe(batch: int, device: str, muon: float) -> Recipe:
 
 
 def idle(name: str, work: Callable[[], object], whole: float) -> dict[str, float]:
-    """Shares of the time in which a GPU does nothing: of a profile, in all gaps and in long ones;
-    and of ``whole``, the seconds that such work takes without the profiler."""
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    """Fractions of the time in which the GPU is idle: in a profile (all gaps, long gaps), and by
+    the clock, where ``whole`` is the time of the work in seconds without the profiler."""
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         work()
         torch.cuda.synchronize()
-    spans = [e.time_range for e in seen.events() if e.device_type == DeviceType.CUDA]
+    spans = [e.time_range for e in recorded.events() if e.device_type == DeviceType.CUDA]
     profiled = max(s.end for s in spans) - min(s.start for s in spans)  # microseconds
-    found = gaps((s.start, s.end) for s in spans)
-    busy, waits = profiled - sum(found), sum(gap for gap in found if gap > LONG_GAP)
-    key = f"{name}: share of a block in which the GPU is idle"
+    idle_times = gaps((s.start, s.end) for s in spans)
+    busy = profiled - sum(idle_times)
+    key = f"{name}: GPU idle fraction of a block"
     return {
-        key: sum(found) / profiled,
-        f"{key}, in gaps of over {LONG_GAP} us": waits / profiled,
+        key: sum(idle_times) / profiled,
+        f"{key}, gaps over {LONG_GAP} us": sum(g for g in idle_times if g > LONG_GAP) / profiled,
         f"{key}, by the clock": 1 - busy / 1e6 / whole,
     }
 
 
 def gaps(spans: Iterable[tuple[float, float]]) -> list[float]:
-    """The lengths of what a union of intervals leaves open between its ends."""
+    """The lengths of the gaps in a union of intervals."""
     (_, reached), *others = sorted(spans)
-    found = []
+    lengths = []
     for start, end in others:
         if start > reached:
-            found.append(start - reached)
+            lengths.append(start - reached)
         reached = max(reached, end)
-    return found
+    return lengths
 
 
 def steps_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:
-    """Of an optimiser: tokens a second, and the share of the peak in them."""
+    """Tokens per second of the training step, and its fraction of the peak."""
     batch, device = trainer.recipe.batch, trainer.device.type
     paths = trainer._draw(BLOCK, trainer.generators)
     pace = batch * D / library_step(trainer, paths, 3, device)
     return {
         f"{name}: training tokens per second": pace,
-        f"{name}: share of the peak": pace * flops / limit,
+        f"{name}: fraction of peak": pace * flops / limit,
     }
 
 
 def blocks_of(name: str, trainer: Trainer, pace: float) -> dict[str, float]:
-    """Of training as it is done, a block at a time: what it takes beyond its steps."""
+    """Training in blocks: the fraction of the time outside the steps."""
     blocks, device = trainer.blocks(), trainer.device.type
 
-    def some() -> None:
+    def run_blocks() -> None:
         list(itertools.islice(blocks, BLOCKS))
 
-    whole = seconds(some, 3, device)
+    whole = seconds(run_blocks, 3, device)
     alone = BLOCKS * BLOCK * trainer.recipe.batch * D / pace
-    found = {f"{name}: share of a block that is beyond its steps": 1 - alone / whole}
-    return found | (idle(name, some, whole) if device == "cuda" else {})
+    outside = {f"{name}: fraction of a block outside its steps": 1 - alone / whole}
+    return outside | (idle(name, run_blocks, whole) if device == "cuda" else {})
 
 
 def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[str, float]:
-    """Of one step of generation."""
+    """One-step samples per second."""
     device, process = trainer.device.type, trainer.problem.process
     assert isinstance(process, OneHotFlow)
     noise = torch.Generator(device).manual_seed(0)
@@ -137,14 +136,14 @@ def samples_of(name: str, trainer: Trainer, flops: float, limit: float) -> dict[
     pace = len(start) / seconds(sample, 3, device)
     return {
         f"{name}: one-step samples per second": pace,
-        f"{name}: sampling, share of the peak": pace * D * flops / 3 / limit,
+        f"{name}: sampling, fraction of peak": pace * D * flops / 3 / limit,
     }
 
 
-def prepared(
+def trainer_of(
     size: float, batch: int, device: str, muon: float, conditioning: float = 0.0
 ) -> Trainer:
-    """Of a network of a size, on random records."""
+    """A trainer for a network of a given size, on random records."""
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
     problem = Problem(
@@ -156,19 +155,20 @@ def prepared(
     return Trainer(problem, recipe(batch, device, muon), [0], device)
 
 
-def measured(size: float, batch: int, device: str, limit: float) -> dict[str, float]:
-    """All of it for networks of a size."""
+def measure(size: float, batch: int, device: str, limit: float) -> dict[str, float]:
+    """All measurements for one size."""
     net = network(size)
     name = f"{sum(p.numel() for p in net.parameters()) / 1e6:.1f}M"
     flops = flops_per_token(net)
-    adam = prepared(size, batch, device, muon=0.0)
-    found = steps_of(f"{name}, AdamW", adam, flops, limit)
-    found |= samples_of(name, adam, flops, limit)
-    found |= steps_of(f"{name}, Muon", prepared(size, batch, device, MUON), flops, limit)
-    clamped = prepared(size, batch, device, MUON, CLAMPED)
-    found |= steps_of(f"{name}, Muon, clamps", clamped, flops_per_token(net, times=2), limit)
-    pace = found[f"{name}, Muon, clamps: training tokens per second"]
-    return found | blocks_of(name, clamped, pace)
+    adam = trainer_of(size, batch, device, muon=0.0)
+    numbers = steps_of(f"{name}, AdamW", adam, flops, limit)
+    numbers |= samples_of(name, adam, flops, limit)
+    numbers |= steps_of(f"{name}, Muon", trainer_of(size, batch, device, MUON), flops, limit)
+    full_name = f"{name}, Muon, observed positions"
+    full = trainer_of(size, batch, device, MUON, CLAMPED)
+    numbers |= steps_of(full_name, full, flops_per_token(net, times=2), limit)
+    pace = numbers[f"{full_name}: training tokens per second"]
+    return numbers | blocks_of(name, full, pace)
 
 
 def main() -> None:
@@ -177,16 +177,16 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7, 1e8])
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    device, batch, limit = given.device, given.batch, peak(given.device)
+    options = parser.parse_args()
+    device, batch, limit = options.device, options.batch, peak(options.device)
     numbers: dict[str, float | int] = {"batch": batch, "V": V, "D": D, "peak TFLOP/s": limit / 1e12}
-    for size in given.sizes:
-        found = measured(size, batch, device, limit)
-        print("\n".join(f"{key}: {value:.4g}" for key, value in found.items()), flush=True)
-        numbers |= found
-    sizes = " ".join(f"{size:g}" for size in given.sizes)
+    for size in options.sizes:
+        measured = measure(size, batch, device, limit)
+        print("\n".join(f"{key}: {value:.4g}" for key, value in measured.items()), flush=True)
+        numbers |= measured
+    sizes = " ".join(f"{size:g}" for size in options.sizes)
     command = f"python bench/throughput.py --device {device} --sizes {sizes} --batch {batch}"
-    record(f"throughput-{device}", device, command, numbers, given.out)
+    record(f"throughput-{device}", device, command, numbers, options.out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A training step of the library against a plain eager loop of the same mathematics.
+"""The library's training step against an eager loop of the same mathematics.
 
     python bench/training_step.py [--device cuda]
 
 Both train the paper's kernel for the 10-state birth-death chain with the single-sample
-objective, on paths drawn beforehand. The baseline is what one writes first: one seed, an
-``nn.Module``, ``torch.func.jvp``, AdamW, ``clip_grad_norm_``. Reported per seed.
+objective, on precomputed paths. The baseline is a simple implementation: one seed, an
+``nn.Module``, ``torch.func.jvp``, AdamW, ``clip_grad_norm_``. Times are per seed.
 """
 
 import argparse
@@ -29,7 +29,7 @@ STEPS = 100
 
 
 class Gated(MLP):
-    """A network the library has never seen: layer norm and gating around the MLP's layers."""
+    """A network outside the library: layer norm and gating around the layers of the MLP."""
 
     def __init__(self, states: int) -> None:
         super().__init__(states)
@@ -50,7 +50,7 @@ class Gated(MLP):
 
 
 def eager(problem: Problem, paths: PathSample, device: str) -> float:
-    """Seconds per step of the residual, written out, in a plain loop."""
+    """Seconds per step of the explicit residual in an eager loop."""
     kernel: Kernel = problem.kernel().to(device)
     assert isinstance(problem.process, ChainProcess)
     columns = problem.process.columns.float()
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     u = chains.birth_death()
     numbers: dict[str, float | int] = {
         "seeds": len(SEEDS),
@@ -84,17 +84,17 @@ def main() -> None:
             lambda network=network: BoundaryKernel(network(u.states), Exponential.of(u)),
             KernelResidual(SampledRate(process)),
         )
-        trainer = Trainer(problem, Recipe(30_000), SEEDS, given.device)
+        trainer = Trainer(problem, Recipe(30_000), SEEDS, options.device)
         paths = trainer._draw(STEPS, trainer.generators)
-        slow = eager(problem, paths, given.device)
-        fast = library_step(trainer, paths, 5, given.device)
+        slow = eager(problem, paths, options.device)
+        fast = library_step(trainer, paths, 5, options.device)
         numbers |= {
             f"{name}: eager ms per step": 1e3 * slow,
             f"{name}: library ms per step and seed": 1e3 * fast,
             f"{name}: ratio": slow / fast,
         }
-    command = f"python bench/training_step.py --device {given.device}"
-    record(f"training-step-{given.device}", given.device, command, numbers, given.out)
+    command = f"python bench/training_step.py --device {options.device}"
+    record(f"training-step-{options.device}", options.device, command, numbers, options.out)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""The kernel of a 5,000-state sparse chain acting on a law: uniformization against dense expm.
+"""Kernel of a 5,000-state sparse chain times a vector: uniformization against dense expm.
 
     python bench/uniformization.py [--states 5000]
 
-Each way runs in a process of its own, so that the peak of its anonymous memory is its own.
+Each method runs in its own process, so that its peak memory is its own.
 """
 
 import argparse
 import multiprocessing
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,55 +17,47 @@ import torch
 
 from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.transition import uniformized_action
-from side_by_side import RESULTS, anonymous_mib, record
+from side_by_side import RESULTS, anonymous_mib, record, watched
 
 QUEUE = BulkQueue({1: 10.0, 8: 10.0, 64: 5.0}, service=40.0)
 
 
-def measured(trajectory: str, states: int, pipe: Any) -> None:
-    """Run one way; send (seconds, MiB above the start, law)."""
+def measure(method: str, states: int, pipe: Any) -> None:
+    """Run one method; send (seconds, MiB above the start, distribution)."""
     u = truncate(QUEUE, states)
     p = torch.zeros(states, dtype=torch.float64)
     p[0] = 1
-    before, peak, done = anonymous_mib(), [0.0], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.002):
-            peak[0] = max(peak[0], anonymous_mib())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    started = time.perf_counter()
-    if trajectory == "dense":
-        law = scipy.linalg.expm(u.to_dense().numpy()) @ p.numpy()
-    else:
-        law = uniformized_action(lambda v: u @ v, QUEUE.max_exit_rate, p, 1.0).numpy()
-    taken = time.perf_counter() - started
-    done.set()
-    watcher.join()
-    pipe.send((taken, max(peak[0], anonymous_mib()) - before, law))
+    before = anonymous_mib()
+    with watched() as peak:
+        started = time.perf_counter()
+        if method == "dense":
+            law = scipy.linalg.expm(u.to_dense().numpy()) @ p.numpy()
+        else:
+            law = uniformized_action(lambda v: u @ v, QUEUE.max_exit_rate, p, 1.0).numpy()
+        seconds = time.perf_counter() - started
+    pipe.send((seconds, max(peak[0], anonymous_mib()) - before, law))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", type=int, default=5_000)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
-    found = {}
-    for trajectory in ("uniformization", "dense"):
+    results = {}
+    for method in ("uniformization", "dense"):
         ours, theirs = context.Pipe(duplex=False)
-        worker = context.Process(target=measured, args=(trajectory, given.states, theirs))
+        worker = context.Process(target=measure, args=(method, options.states, theirs))
         worker.start()
-        found[trajectory] = ours.recv()
+        results[method] = ours.recv()
         worker.join()
-    (fast, small, law), (slow, large, exact) = found["uniformization"], found["dense"]
+    (fast, small, law), (slow, large, exact) = results["uniformization"], results["dense"]
     record(
         "uniformization",
         "cpu",
-        f"python bench/uniformization.py --states {given.states}",
+        f"python bench/uniformization.py --states {options.states}",
         {
-            "states": given.states,
+            "states": options.states,
             "dense seconds": slow,
             "uniformization seconds": fast,
             "ratio": slow / fast,
@@ -74,7 +65,7 @@ def main() -> None:
             "uniformization MiB (anonymous)": small,
             "max difference": float(np.abs(law - exact).max()),
         },
-        given.out,
+        options.out,
     )
 
 

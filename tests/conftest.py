@@ -1,45 +1,11 @@
-"""Property tests judge results, not the speed of the machine they run on.
+"""Profiles of the property tests: no deadline, and the same cases in every run.
 
-They draw the same cases in every run; to look for new ones, ``pytest --hypothesis-profile hunt``.
+To search for new cases: ``pytest --hypothesis-profile hunt``.
 """
 
-import gzip
-
-import numpy
-import pytest
 from hypothesis import HealthCheck, settings
 
 FAIR = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("steady", derandomize=True, max_examples=60, **FAIR)
 settings.register_profile("hunt", max_examples=2000, **FAIR)
 settings.load_profile("steady")
-
-
-@pytest.fixture(scope="session")
-def small_data(tmp_path_factory):
-    """A folder with a small file in the place of each that an experiment reads."""
-    folder, rng = tmp_path_factory.mktemp("data"), numpy.random.default_rng(0)
-
-    def words(count, symbols, shortest, longest):
-        lengths = rng.integers(shortest, longest + 1, count)
-        return ["".join(rng.choice(list(symbols), n)) for n in lengths]
-
-    def write(name, lines):
-        content = "".join(f"{line}\n" for line in lines).encode()
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-
-    for part in ("train", "test"):
-        rows = rng.integers(0, 2, (60, 16))
-        write(f"debd_binary/nltcs.{part}.data.gz", [",".join(map(str, row)) for row in rows])
-    write("names/names.txt", words(120, "abcdef", 2, 6))
-    chains = ["C" * n + end for n in range(1, 12) for end in ("", "O", "N", "=O", "C(C)C")]
-    write("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi", dict.fromkeys(chains))
-    family = [line for word in words(60, "ACGU-", 12, 12) for line in (">some", word)]
-    write("protein_rna_msa/RF00059cm.fasta", family)
-    grid = [[(3 * (i % 3) + i // 3 + j) % 9 for j in range(9)] for i in range(9)]
-    grids = [rng.permutation(9)[grid].ravel() + 1 for _ in range(40)]
-    write(
-        "sudoku17/solutions_random_isomorph_seed0.txt", ["".join(map(str, each)) for each in grids]
-    )
-    return folder

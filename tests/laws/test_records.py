@@ -1,4 +1,4 @@
-"""Laws of what stands between a file and an array of tokens."""
+"""From a file to an array of tokens: alphabets, splits and line files."""
 
 import contextlib
 import gzip
@@ -23,7 +23,7 @@ from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
 
-parts = importlib.import_module("discrete_meanflow.data.split")  # the name is a function's, too
+parts = importlib.import_module("discrete_meanflow.data.split")  # `split` is a function too
 words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(
     lambda strings: len(set().union(*strings)) >= 2
 )
@@ -50,8 +50,8 @@ smiles = st.lists(
 
 
 @given(smiles, st.sampled_from([SYMBOL, BOUND_ATOM]))
-def test_symbols_may_be_longer_than_a_letter(strings, symbol):
-    """However atoms meet, the alphabet cuts strings as the rule did that it was made by."""
+def test_alphabet_splits_strings_by_its_symbol_pattern(strings, symbol):
+    """Also where the concatenation of two symbols contains a third one."""
     cuts = [symbol.findall(s) for s in strings]
     assume(len(set().union(*cuts)) >= 2)
     alphabet = Alphabet.of(strings, symbol)
@@ -61,12 +61,12 @@ def test_symbols_may_be_longer_than_a_letter(strings, symbol):
     assert alphabet.decode(tokens) == strings
 
 
-def test_an_atom_with_all_that_binds_it_is_a_symbol():
-    found = BOUND_ATOM.findall("CC(=O)N1C[C@H]2CC12(F)/C=C\\Cl.[Na+]")
-    assert " ".join(found) == "C C (=O) N1 C [C@H]2 C C12 (F) /C =C \\Cl .[Na+]"
+def test_bound_atom_is_one_symbol():
+    symbols = BOUND_ATOM.findall("CC(=O)N1C[C@H]2CC12(F)/C=C\\Cl.[Na+]")
+    assert " ".join(symbols) == "C C (=O) N1 C [C@H]2 C C12 (F) /C =C \\Cl .[Na+]"
 
 
-def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
+def test_too_many_bound_atoms_are_split_into_parts(monkeypatch):
     few = ["CC(=O)N", "C1CC1", "CC=O"]
     codec = Smiles().of(few).codec
     assert codec.alphabet.symbols == ("(=O)", "=O", "C", "C1", "N", "_")
@@ -76,33 +76,33 @@ def test_of_many_bound_atoms_the_parts_are_symbols(monkeypatch):
     monkeypatch.setattr(chemistry, "MAX_BOUND_ATOMS", 4)  # there are five
     assert Smiles().of(few).codec.alphabet.symbols == "()1=CNO_"
     many = TextCodec.of([f"[{i}]" for i in range(300)], SYMBOL)
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         many.parse_infill("C")
-    assert len(str(refused.value)) < 300
+    assert len(str(error.value)) < 300
 
 
-def test_an_atom_in_brackets_is_a_symbol():
+def test_bracket_atom_is_one_symbol():
     codec = TextCodec.of(["c1c[nH]cc1", "C[NH3+]", "ClCBr"], SYMBOL)
     assert codec.length == 7
     assert codec.alphabet.tokenize("CCl[nH]1") == ["C", "Cl", "[nH]", "1"]
     again = TextCodec.from_json(json.loads(json.dumps(codec.describe())))
     assert again == codec
-    tokens, held = again.infill("c?[nH]?1")
-    assert held.tolist() == [True, False, True, False, True, False, False]
-    assert [codec.alphabet.symbols[i] for i in tokens[held]] == ["c", "[nH]", "1"]
+    tokens, observed = again.infill("c?[nH]?1")
+    assert observed.tolist() == [True, False, True, False, True, False, False]
+    assert [codec.alphabet.symbols[i] for i in tokens[observed]] == ["c", "[nH]", "1"]
     with pytest.raises(InputError, match=r"'\[' at position 1 is not in the alphabet 1 Br C Cl"):
         codec.infill("C[OH]")
 
 
-def test_a_pad_inside_stays_to_be_seen():
+def test_pad_inside_a_record_is_decoded():
     alphabet = Alphabet.of(["ab", "b"])
     assert alphabet.symbols == "ab_"
     assert alphabet.decode(torch.tensor([[0, 2], [2, 1], [2, 2]])) == ["a", "_b", ""]
-    assert Alphabet.of(["a_", "b"]).pad == "~"  # one that no string holds
+    assert Alphabet.of(["a_", "b"]).pad == "~"  # a symbol that no string contains
 
 
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=30), st.integers(0, 3))
-def test_a_split_has_no_double_and_loses_nothing(values, seed):
+def test_split_has_no_duplicates_and_loses_no_record(values, seed):
     tokens = torch.tensor(values)[:, None]
     kinds = sorted(set(values))
     assert sorted(distinct(tokens)[:, 0].tolist()) == kinds
@@ -119,13 +119,13 @@ def test_a_split_has_no_double_and_loses_nothing(values, seed):
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40),
     st.sampled_from([1, 3, 1 << 63]),
 )
-def test_distinct_rows_are_found_in_parts_and_when_sums_are_alike(rows, factor):
+def test_distinct_handles_chunks_and_hash_collisions(rows, factor):
     tokens = torch.tensor(rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "SORTED", 8)
         patch.setattr(parts, "FACTOR", factor)
-        found = distinct(tokens)
-    assert [tuple(row) for row in found.tolist()] == list(dict.fromkeys(rows))
+        rows_once = distinct(tokens)
+    assert [tuple(row) for row in rows_once.tolist()] == list(dict.fromkeys(rows))
 
 
 @given(
@@ -135,10 +135,11 @@ def test_distinct_rows_are_found_in_parts_and_when_sums_are_alike(rows, factor):
     st.sampled_from([SYMBOL, re.compile("ab|.")]),
     st.integers(1, 4),
 )
-def test_what_is_done_in_lots_is_as_if_at_once(strings, symbol, few):
+def test_chunked_work_equals_work_at_once(strings, symbol, few):
     alphabet = Alphabet.of(strings, symbol)
     tokens = alphabet.encode(strings)
     once = list(dict.fromkeys(strings))
+    known = alphabet.tokenize(max(strings))[0]
     order = numpy.random.default_rng(3).permutation(len(once))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_files, "CHUNK_ROWS", few)
@@ -147,54 +148,54 @@ def test_what_is_done_in_lots_is_as_if_at_once(strings, symbol, few):
         assert alphabet.decode(distinct(tokens)) == once
         train, apart = split(tokens, 2, seed=3)
         with pytest.raises(InputError, match=f"record {len(strings) + 1} contains '#'"):
-            alphabet.encode([*strings, "#"])
+            alphabet.encode([*strings, f"{known}#"])
         with pytest.raises(InputError, match=f"record {len(strings) + 1} has 9 symbols"):
-            alphabet.encode([*strings, "c" * 9], tokens.shape[1])
+            alphabet.encode([*strings, known * 9], tokens.shape[1])
     assert alphabet.decode(apart) == [once[i] for i in order[:2]]
     assert alphabet.decode(train) == [once[i] for i in order[2:]]
 
 
-lines = st.text(st.sampled_from("ab\r\né€ "), max_size=40)
+line_texts = st.text(st.sampled_from("ab\r\né€ "), max_size=40)
 
 
-@given(lines, st.integers(1, 9))
-def test_lines_are_those_of_python_however_they_are_read(tmp_path_factory, text, piece):
+@given(line_texts, st.integers(1, 9))
+def test_line_file_splits_lines_as_python_does(tmp_path_factory, text, piece):
     path = tmp_path_factory.mktemp("lines") / "file"
     path.write_bytes(text.encode())
-    wanted = [line for line in io.StringIO(text, newline=None).read().split("\n") if line]
+    expected = [line for line in io.StringIO(text, newline=None).read().split("\n") if line]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "CHUNK_BYTES", piece)
-        found = LineFile(path)
-        if not wanted:
+        lines = LineFile(path)
+        if not expected:
             with pytest.raises(InputError, match="is empty"):
-                list(found)
+                list(lines)
             return
-        assert len(found) == len(wanted)
-        assert list(found) == list(found) == wanted
-        assert wanted[0] in found
+        assert len(lines) == len(expected)
+        assert list(lines) == list(lines) == expected
+        assert expected[0] in lines
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+def test_file_that_changes_during_reading_raises(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n")
-    found = LineFile(path)
-    assert len(found) == 2
+    lines = LineFile(path)
+    assert len(lines) == 2
     path.write_text("one\ntwo\nthree\n")
-    assert list(found) == ["one", "two"]
+    assert list(lines) == ["one", "two"]
     path.write_text("one\n")
     with pytest.raises(InputError, match="changed while it was read"):
-        Alphabet("enotw").encode(found, 3)
+        Alphabet("enotw").encode(lines, 3)
 
 
-def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "MAX_LINE", 20)
+def test_too_long_line_raises(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 20)
     path = tmp_path / "a.txt"
     path.write_text("a" * 30)
-    with pytest.raises(InputError, match="a line has over 20 characters"):
+    with pytest.raises(InputError, match="a line of over 20 letters"):
         list(LineFile(path))
 
 
-def test_a_heading_is_no_record(tmp_path):
+def test_smiles_header_is_not_a_record(tmp_path):
     path = tmp_path / "a.smi"
     path.write_text("SMILES name\n\nCCO ethanol\nsmiles 2\n")
     assert list(Smiles().read(path).records) == ["CCO", "smiles"]
@@ -203,7 +204,7 @@ def test_a_heading_is_no_record(tmp_path):
         Smiles().read(path)
 
 
-def test_files_are_read_gzipped_or_not(tmp_path):
+def test_plain_and_gzipped_files_are_read(tmp_path):
     plain, packed = tmp_path / "a.txt", tmp_path / "b.gz"
     plain.write_bytes(b"anna\r\nbert\n\ncleo")
     packed.write_bytes(gzip.compress(b"anna\nbert\ncleo\n"))
@@ -228,10 +229,10 @@ def test_files_are_read_gzipped_or_not(tmp_path):
         (read.fasta, b"ACGU\n", "line 1: a sequence before"),
         (read.fasta, b"", "no '>' line"),
         (read.whole_numbers, b"0,1\n1\n", "line 2: 1 numbers, the first line has 2"),
-        (read.whole_numbers, b"0,1\n1,x\n", "line 2: needs comma-separated integers"),
+        (read.whole_numbers, b"0,1\n1,x\n", "line 2: whole numbers"),
     ],
 )
-def test_bad_files_are_told_with_their_place(reader, content, message, tmp_path):
+def test_bad_file_raises_with_its_line(reader, content, message, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
@@ -239,7 +240,7 @@ def test_bad_files_are_told_with_their_place(reader, content, message, tmp_path)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
+def test_any_bytes_are_read_or_raise_input_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "file"
     path.write_bytes(content)
     for reader in (read.lines, read.fasta, read.whole_numbers):
@@ -255,14 +256,14 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         (lambda: Alphabet("aba"), "occurs twice"),
         (lambda: Alphabet(("a", "bc", "")), "a symbol is empty"),
         (lambda: Alphabet(("bc", "a\ud800")), "surrogate"),
-        (lambda: Alphabet("ab", "c"), "not one of the symbols"),
+        (lambda: Alphabet("ab", "c"), "none of its symbols"),
         (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
-        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, the limit"),
+        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, at most"),
         (lambda: Alphabet("ab").encode(["ab", "a"]), "record 2 has 1 symbols, others 2"),
-        (lambda: Alphabet("ab").encode(["ax"]), "record 1 contains 'x'"),
-        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "free one of them to serve as the pad"),
+        (lambda: Alphabet("ab").encode(["ax"]), "record 1 holds 'x'"),
+        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "none is left for a pad"),
     ],
 )
-def test_bad_input_is_refused(call, message):
+def test_bad_input_raises(call, message):
     with pytest.raises(InputError, match=message):
         call()

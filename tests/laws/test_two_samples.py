@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from discrete_meanflow.experiment.joint_sudoku import constraints_kept
+from dmf_reproduction.experiments.joint_sudoku import constraints_satisfied
 from discrete_meanflow.metric import pair_covariance
 from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
@@ -83,7 +83,7 @@ def test_sudoku_constraints_are_counted():
         grid[0, 1],
         grid[0, 0],
     )  # its row and box stay valid, two columns do not
-    kept = constraints_kept(torch.stack([grid, wrong]).flatten(1))
+    kept = constraints_satisfied(torch.stack([grid, wrong]).flatten(1))
     assert kept.tolist() == [27, 25]
 
 

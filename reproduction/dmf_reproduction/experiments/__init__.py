@@ -1,0 +1,1 @@
+"""The experiments: one module for each table or figure of the paper, and for each of our own."""

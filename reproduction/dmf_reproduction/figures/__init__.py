@@ -1,0 +1,1 @@
+"""Figures, drawn from the JSON of a run alone. Imports no torch."""
