@@ -28,17 +28,17 @@ LAUNCH = ["-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpo
 def work() -> None:
     """The work of each process; the first one prints steps per second."""
     torch.set_num_threads(1)
-    processes = Distributed.here("cpu")
+    ranks = Distributed.from_environment("cpu")
     codec = ArrayCodec((24,), 12)
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(12, (5000, 24), generator=g), 12)
     problem = choose(codec, "cpu", CPU_SIZE, 0, BATCH).problem(codec, data)
     recipe = Recipe(BLOCK * BLOCKS, BATCH, ema_decay=0.999, block=BLOCK, compiled=False)
-    blocks = Trainer(problem, recipe, [0], processes=processes).blocks()
+    blocks = Trainer(problem, recipe, [0], distributed=ranks).blocks()
     next(blocks)
     started = time.perf_counter()
     steps = BLOCK * sum(1 for _ in blocks)
-    if processes.first:
+    if ranks.first:
         print(steps / (time.perf_counter() - started))
 
 

@@ -31,6 +31,7 @@ from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.model.plan import CLAMPED, MINIBATCH_OT, MUON
 from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import PosteriorRegression
+from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import ClockUniform
@@ -147,8 +148,7 @@ def trainer_of(
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
     problem = Problem(
-        OneHotFlow(data, conditioning, MINIBATCH_OT),
-        ClockUniform(V),
+        DataPaths(OneHotFlow(V, MINIBATCH_OT), data, ClockUniform(V), conditioning),
         lambda: FlowMapKernel(network(size), V),
         PosteriorRegression(),
     )

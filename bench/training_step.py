@@ -18,6 +18,7 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import KernelResidual, SampledRate
+from discrete_meanflow.path import ChainPaths
 from discrete_meanflow.process import ChainProcess, PathSample
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import UniformGap
@@ -37,14 +38,7 @@ class Gated(MLP):
         self.gate = nn.Linear(states + 64, 128)
 
     def forward(self, x, r, t):
-        first = torch.cat(
-            [
-                (x[..., None] == torch.arange(self.states, device=x.device)).to(t),
-                self.embed(r),
-                self.embed(t),
-            ],
-            -1,
-        )
+        first = torch.cat([x, self.embed(r), self.embed(t)], -1)
         hidden = self.layers[1](self.layers[0](first)) * self.gate(first).sigmoid()
         return self.layers[2:](self.norm(hidden))
 
@@ -79,9 +73,8 @@ def main() -> None:
     for name, network in (("mlp", MLP), ("gated", Gated)):
         process = ChainProcess(u)
         problem = Problem(
-            process,
-            UniformGap(0.01),
-            lambda network=network: BoundaryKernel(network(u.states), Exponential.of(u)),
+            ChainPaths(process, UniformGap(0.01)),
+            lambda network=network: BoundaryKernel(network(u.states), u.states, Exponential.of(u)),
             KernelResidual(SampledRate(process)),
         )
         trainer = Trainer(problem, Recipe(30_000), SEEDS, options.device)

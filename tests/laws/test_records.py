@@ -188,10 +188,10 @@ def test_file_that_changes_during_reading_raises(tmp_path):
 
 
 def test_too_long_line_raises(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "LONGEST_LINE", 20)
+    monkeypatch.setattr(line_files, "MAX_LINE", 20)
     path = tmp_path / "a.txt"
     path.write_text("a" * 30)
-    with pytest.raises(InputError, match="a line of over 20 letters"):
+    with pytest.raises(InputError, match="a line has over 20 characters"):
         list(LineFile(path))
 
 
@@ -229,7 +229,7 @@ def test_plain_and_gzipped_files_are_read(tmp_path):
         (read.fasta, b"ACGU\n", "line 1: a sequence before"),
         (read.fasta, b"", "no '>' line"),
         (read.whole_numbers, b"0,1\n1\n", "line 2: 1 numbers, the first line has 2"),
-        (read.whole_numbers, b"0,1\n1,x\n", "line 2: whole numbers"),
+        (read.whole_numbers, b"0,1\n1,x\n", "line 2: needs comma-separated integers"),
     ],
 )
 def test_bad_file_raises_with_its_line(reader, content, message, tmp_path):
@@ -256,12 +256,12 @@ def test_any_bytes_are_read_or_raise_input_error(tmp_path_factory, content):
         (lambda: Alphabet("aba"), "occurs twice"),
         (lambda: Alphabet(("a", "bc", "")), "a symbol is empty"),
         (lambda: Alphabet(("bc", "a\ud800")), "surrogate"),
-        (lambda: Alphabet("ab", "c"), "none of its symbols"),
+        (lambda: Alphabet("ab", "c"), "not one of the symbols"),
         (lambda: Alphabet.of(["aa", "aa"]), "at least 2 symbols"),
-        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, at most"),
+        (lambda: Alphabet.of([chr(i) for i in range(20, 12_000)]), "distinct symbols, the limit"),
         (lambda: Alphabet("ab").encode(["ab", "a"]), "record 2 has 1 symbols, others 2"),
-        (lambda: Alphabet("ab").encode(["ax"]), "record 1 holds 'x'"),
-        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "none is left for a pad"),
+        (lambda: Alphabet("ab").encode(["ax"]), "record 1 contains 'x'"),
+        (lambda: Alphabet.of(["_~^|\u2423", "a"]), "free one of them to serve as the pad"),
     ],
 )
 def test_bad_input_raises(call, message):

@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from dmf_reproduction.experiments.joint_sudoku import constraints_satisfied
 from discrete_meanflow.metric import pair_covariance
 from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
@@ -20,6 +19,7 @@ from discrete_meanflow.metric.two_samples import (
     pairs_seen,
 )
 from discrete_meanflow.network import FlatMLP, LogitMask
+from dmf_reproduction.experiments.joint_sudoku import constraints_satisfied
 from problems import seeded
 
 

@@ -40,7 +40,7 @@ class BoundaryAblation(Experiment):
                 ring,
                 recipe,
                 scale,
-                kernel=lambda: UnconstrainedKernel(MLP(ring.states)),
+                kernel=lambda: UnconstrainedKernel(MLP(ring.states), ring.states),
                 objective=lambda process: Weighted(
                     (1.0, single_sample(process)), (PENALTY, BoundaryPenalty(ring.states))
                 ),

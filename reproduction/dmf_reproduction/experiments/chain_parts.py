@@ -54,8 +54,8 @@ def chain_cell(
     exact = transition(generator, r, t)
 
     def errors(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
-        grids = [kernel_error(_matrix(k, generator.states, r, t), exact) for k in kernels]
-        last = [_matrix(k, generator.states, 0.0, 1.0) for k in kernels]
+        grids = [kernel_error(_matrix(k, r, t), exact) for k in kernels]
+        last = [_matrix(k, 0.0, 1.0) for k in kernels]
         return {
             "max_error": [e.max for e in grids],
             "mean_error": [e.mean for e in grids],
@@ -64,15 +64,15 @@ def chain_cell(
         }
 
     def measure(kernel: Kernel, seed: int) -> Json:
-        error = kernel_error(_matrix(kernel, generator.states, r, t), exact)
-        K = _matrix(kernel, generator.states, 0.0, 1.0)
-        counts = one_step_counts(kernel, generator.states, scale.draws(draws), seed)
+        error = kernel_error(_matrix(kernel, r, t), exact)
+        K = _matrix(kernel, 0.0, 1.0)
+        counts = one_step_counts(kernel, scale.draws(draws), seed)
         return {
             "max_error": error.max,
             "mean_error": error.mean,
             "column_tv": error.column_tv,
             "error_grid": error.grid.tolist(),
-            "defect": composition_defect(lambda r, t: _matrix(kernel, generator.states, r, t)),
+            "defect": composition_defect(lambda r, t: _matrix(kernel, r, t)),
             "kernel": K.tolist(),
             "one_step_counts": counts.tolist(),
             "one_step_tv_exact": _columns_tv(K, exact[CHAIN_GRID - 1]),
@@ -97,17 +97,17 @@ def chain_facts(generators: dict[str, RateGenerator], draws: dict[str, int]) -> 
 
 
 @torch.no_grad()
-def one_step_counts(kernel: Kernel, states: int, draws: int, seed: int) -> Tensor:
+def one_step_counts(kernel: Kernel, draws: int, seed: int) -> Tensor:
     """Counts[x_0, y] of one-step samples, ``draws`` for each start state."""
-    device = kernel.home.device
+    device, states = kernel.device, kernel.states
     x_0 = torch.arange(states, device=device)[:, None].expand(states, draws)
     y = KernelSampler(kernel).sample(x_0, torch.Generator(device).manual_seed(seed))
     return (frequencies(y, states) * draws).round().long().cpu()
 
 
 @torch.no_grad()
-def _matrix(kernel: Kernel, states: int, r: Any, t: Any) -> Tensor:
-    return kernel.matrix(states, r, t).double().cpu()
+def _matrix(kernel: Kernel, r: Any, t: Any) -> Tensor:
+    return kernel.matrix(r, t).double().cpu()
 
 
 def _columns_tv(K: Tensor, exact: Tensor) -> float:

@@ -143,7 +143,7 @@ class Estimators(Experiment):
 def target_variance(draws: int) -> Json:
     """Variance per position of each target given x_r against t, from masks (r = 0)."""
     data = law("independent (8, 16)")
-    process, kernel = Masking(data), sequence_problem(data).build(0)
+    process, kernel = Masking(data.vocabulary), sequence_problem(data).build(0)
     estimators: dict[str, Estimator] = {
         "KR": SampledRate(process),
         "KR, 8 samples": SampledRate(process, 8),
@@ -154,11 +154,11 @@ def target_variance(draws: int) -> Json:
         g = torch.Generator().manual_seed(0)
         variances[name] = []
         for time in VARIANCE_TIMES:
-            x1 = process.data.sample((draws,), g)
-            x = process.source((draws, process.length), g)
+            x1 = data.sample((draws,), g)
+            x = process.source((draws, data.length), g)
             r = torch.zeros(draws, 1, dtype=torch.float64)
             t = torch.full_like(r, time)
-            y = process.advance(x, x1, r, t, g, estimator.draws)
+            y = process.advance(x, x1, r, t, g, estimator.needs.draws)
             path = PathSample(x, r, t, y, torch.empty(*x.shape, 0), x1, t)
             target = estimator(kernel, path)  # uses the path alone, not the kernel
             variances[name].append(target.var(0).sum(-1).mean().item())
@@ -172,12 +172,12 @@ def gradient_noise(minibatches: int) -> Json:
         if name == "PR, batch 256":
             continue
         problem = sequence_problem(
-            law("independent (4, 8)"), objective=OBJECTIVES[name], single_time=name == "PR"
+            law("independent (4, 8)"), objective=OBJECTIVES[name], diagonal_network=name == "PR"
         )
         kernel, g = problem.build(0), torch.Generator().manual_seed(0)
         gradients = []
         for _ in range(minibatches):
-            loss = problem.objective(kernel, problem.paths((64,), g))
+            loss = problem.objective(kernel, problem.sample((64,), g))
             parts = torch.autograd.grad(loss, list(kernel.parameters()), allow_unused=True)
             gradients.append(torch.cat([p.flatten() for p in parts if p is not None]))
         stacked = torch.stack(gradients)

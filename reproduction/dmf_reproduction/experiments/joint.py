@@ -4,18 +4,17 @@ The factorised kernel is exact, ``q = p(x1 | x_r)`` from masks: no trained one c
 """
 
 import statistics
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from discrete_meanflow.data import Law
-from discrete_meanflow.kernel import FlowMapKernel, Kernel
+from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel, Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
 from discrete_meanflow.metric.sequences import product_pair_tv
 from discrete_meanflow.objective import PosteriorRegression
-from discrete_meanflow.process import ExactPosterior, OneHotFlow
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler, ODESampler
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
@@ -118,10 +117,10 @@ def flow_map_problem(data: Law) -> Problem:
 
 def exact_flow(data: Law, draws: int) -> State:
     """Samples of the exact diagonal's ODE, in as many steps as the teacher pairs take."""
-    process, g = OneHotFlow(data), torch.Generator().manual_seed(0)
-    flow = ODESampler(FlowMapKernel(ExactPosterior(process), process.states), TEACHER_STEPS)
+    process, g = OneHotFlow(data.vocabulary), torch.Generator().manual_seed(0)
+    flow = ODESampler(FlowMapKernel(ExactPosterior(data, process), process.states), TEACHER_STEPS)
     starts = process.source((draws, data.length), g).split(CHUNK)
-    return torch.cat([flow.kernel.decode(deque(flow.trajectory(x), maxlen=1)[0]) for x in starts])
+    return torch.cat([flow.sample(x, g) for x in starts])
 
 
 def flow_map_cell(name: str, scale: Scale) -> Cell:
@@ -153,8 +152,8 @@ def generate_at(
     kernel: Kernel, data: Law, steps: Sequence[int], draws: int, seed: int
 ) -> list[State]:
     """Samples at each number of steps."""
-    g = torch.Generator(kernel.home.device).manual_seed(seed)
-    source = OneHotFlow(data).source
+    g = torch.Generator(kernel.device).manual_seed(seed)
+    source = OneHotFlow(data.vocabulary).source
     return [
         KernelSampler.steps(kernel, k).sample(source((draws, data.length), g), g) for k in steps
     ]

@@ -36,7 +36,7 @@ class JointDigits(RealData):
         FLOW_MAP: Recipe(4_000, learning_rate=1e-3, weight_decay=0.1, ema_decay=0.999),
         FACTORISED: Recipe(3_000, learning_rate=1e-3, weight_decay=0.1, ema_decay=0.999),
     }
-    whole = 0.3
+    full_interval_fraction = 0.3
     distillations = ()  # in many steps the kernel memorises its 900 images, in one it does not
 
     @cached_property

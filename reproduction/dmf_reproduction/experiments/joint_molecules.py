@@ -39,7 +39,9 @@ class JointMolecules(RealData):
     minibatch_ot = 1024
     recipes: ClassVar = {FLOW_MAP: RECIPE, FACTORISED: replace(RECIPE, iterations=8_000)}
     distillations = (
-        FlowMapDistillation(3_000_000, 16, replace(RECIPE, iterations=34_000), whole=0.9),
+        FlowMapDistillation(
+            3_000_000, 16, replace(RECIPE, iterations=34_000), full_interval_fraction=0.9
+        ),
     )
 
     def read(self) -> Records:

@@ -33,7 +33,7 @@ class JointRna(RealData):
             200_000,
             32,
             Recipe(10_000, batch=512, learning_rate=6e-4, ema_decay=0.9995, bf16=True),
-            whole=1,
+            full_interval_fraction=1,
         ),
     )
 

@@ -63,13 +63,13 @@ class JointSudoku(RealData):
         g = torch.Generator().manual_seed(seed)
         grids = self.records.held_out[: min(draws, PUZZLES)]
         order = torch.rand(grids.shape, generator=g).argsort(-1)
-        device = kernel.home.device
+        device = kernel.device
         tokens, observed = grids.to(device), (order < CLUES).to(device)
         noise = torch.Generator(device).manual_seed(seed)
-        start = process.hold(process.source(tuple(grids.shape), noise), tokens, observed)
+        start = process.source(tuple(grids.shape), noise)
         return {
             f"puzzles-{k}.txt.gz": KernelSampler.steps(kernel, k)
-            .sample(start, noise, clamped=observed)
+            .sample(start, noise, tokens, observed)
             .cpu()
             for k in SOLVED_IN
         }

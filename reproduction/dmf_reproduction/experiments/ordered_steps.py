@@ -110,7 +110,7 @@ def ordered_cell(name: str, scale: Scale) -> Cell:
 def in_order(kernel: Kernel, name: str, scale: Scale, seed: int) -> Json:
     """TV of marginals, pairs and whole sequences at each number of ordered steps."""
     data = law(name)
-    g = torch.Generator(kernel.home.device).manual_seed(seed)
+    g = torch.Generator(kernel.device).manual_seed(seed)
     samplers = [UnmaskingSampler.bisecting(kernel, data.length, k) for k in STEPS]
     samples = [unmasked(sampler, data, many_draws(scale), g) for sampler in samplers]
     return tv_of_each(samples, data, scale)

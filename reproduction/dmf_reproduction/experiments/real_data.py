@@ -18,6 +18,7 @@ from discrete_meanflow.data.content import read_text
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel
 from discrete_meanflow.objective import PosteriorRegression
+from discrete_meanflow.path import Paths
 from discrete_meanflow.process import Masking, OneHotFlow, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler, chunk_size, forbid
 from discrete_meanflow.schedule import Linear
@@ -63,7 +64,9 @@ class RealData(Experiment):
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # by kind of kernel
     distillations: ClassVar[tuple[FlowMapDistillation, ...]] = ()  # later stages of the flow map
-    whole: ClassVar[float] = 0.1  # fraction of the flow map's time pairs that are (0, 1)
+    full_interval_fraction: ClassVar[float] = (
+        0.1  # fraction of the flow map's time pairs that are (0, 1)
+    )
     conditioning: ClassVar[float] = 0.0  # fraction of its training records with observed positions
     minibatch_ot: ClassVar[int] = 0  # its group size for minibatch optimal transport; 0: none
 
@@ -108,9 +111,9 @@ class RealData(Experiment):
             assert isinstance(problem.process, SequenceProcess)
             draws = self.draws if scale is Scale.paper else 50
             # Sample in the precision of training.
-            with torch.autocast(kernel.home.device.type, torch.bfloat16, enabled=recipe.bf16):
+            with torch.autocast(kernel.device.type, torch.bfloat16, enabled=recipe.bf16):
                 samples = {
-                    sample_file(kind, k): generate(kernel, problem.process, k, draws, seed)
+                    sample_file(kind, k): generate(kernel, problem.paths, k, draws, seed)
                     for k in STEPS
                 }
                 samples |= self.more_samples(kind, kernel, problem.process, draws, seed)
@@ -123,24 +126,25 @@ class RealData(Experiment):
 
     def problem(self, kind: str, data: TokenArray, scale: Scale) -> Problem:
         process: SequenceProcess = (
-            OneHotFlow(data, self.conditioning, self.minibatch_ot)
+            OneHotFlow(data.vocabulary, self.minibatch_ot)
             if kind == FLOW_MAP
-            else Masking(data)
+            else Masking(data.vocabulary)
         )
 
         def kernel() -> Kernel:
-            network = self.network(process.states, process.length, scale)
+            network = self.network(process.states, data.length, scale)
             if isinstance(process, Masking):
-                return BoundaryKernel(network, Linear(), mask=process.token)
+                return BoundaryKernel(network, process.states, Linear(), mask=process.token)
             return FlowMapKernel(network, process.states)
 
         if kind != FLOW_MAP:
-            return sequence_problem(data, process=lambda data: process, kernel=kernel)
+            return sequence_problem(data, process=process, kernel=kernel)
         return sequence_problem(
             data,
-            process=lambda data: process,
+            process=process,
             kernel=kernel,
-            times=ClockUniform(process.states, self.whole),
+            times=ClockUniform(process.states, self.full_interval_fraction),
+            conditioning=self.conditioning,
             # Before distillation, the first stage learns the diagonal (the teacher) only.
             objective=PosteriorRegression() if self.distillations else None,
         )
@@ -171,15 +175,16 @@ def read_samples(path: Path) -> list[str]:
     return read_text(path).split("\n")[:-1]
 
 
-def generate(kernel: Kernel, process: SequenceProcess, steps: int, draws: int, seed: int) -> State:
+def generate(kernel: Kernel, paths: Paths, steps: int, draws: int, seed: int) -> State:
     """Samples: shape ``(draws, D)``, on the CPU."""
-    g = torch.Generator(kernel.home.device).manual_seed(seed)
+    process, length = paths.process, paths.length
+    g = torch.Generator(kernel.device).manual_seed(seed)
     # The mask is noise, not a symbol of the data, but a factorised kernel could draw it.
     logit_processors = [forbid(process.token)] if isinstance(process, Masking) else []
     sampler = KernelSampler.steps(kernel, steps, logit_processors)
-    size = chunk_size(process.length, process.states, kernel.network)
+    size = chunk_size(length, process.states, kernel.network)
     chunks = [min(size, draws - i) for i in range(0, draws, size)]
-    starts = (process.source((n, process.length), g) for n in chunks)
+    starts = (process.source((n, length), g) for n in chunks)
     return torch.cat([sampler.sample(x, g).cpu() for x in starts])
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
-from discrete_meanflow.kernel import BoundaryKernel, Kernel
+from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior, Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
 from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.objective import (
@@ -24,8 +24,8 @@ from discrete_meanflow.objective import (
     hybrid,
     remaining_time,
 )
-from discrete_meanflow.process import ExactPosterior, Masking, SequenceProcess
-from discrete_meanflow.sampler import KernelSampler, UnmaskingSampler
+from discrete_meanflow.process import Masking, SequenceProcess
+from discrete_meanflow.sampler import KernelSampler, Sampler
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
@@ -88,7 +88,7 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
         data,
         objective=OBJECTIVES[objective],
         times=UniformGap(GAP, end) if end < 1 else None,
-        single_time=objective.startswith("PR"),
+        diagonal_network=objective.startswith("PR"),
     )
     recipe = Recipe(iterations(data), batch=128 if objective == "PR" else 256, tf32=True)
     if scale is Scale.toy:
@@ -110,8 +110,8 @@ def sequence_cell(configuration: str, objective: str, scale: Scale, end: float =
 @torch.no_grad()
 def clipped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
     """The fraction of positions at which the KL form clips its target, on 1,000 new paths."""
-    device = kernel.home.device
-    path = problem.paths((1000,), torch.Generator(device).manual_seed(0))
+    device = kernel.device
+    path = problem.sample((1000,), torch.Generator(device).manual_seed(0))
     return objective.clamped(kernel, path).item()
 
 
@@ -120,7 +120,7 @@ def exact_tv(kernel: Kernel, configuration: str) -> float:
     """Mean TV between the one-step probabilities and the true marginals, in float64."""
     truth = _truth(configuration)
     exact = copy.deepcopy(kernel).double()
-    device = exact.home.device
+    device = exact.device
     states = truth.shape[-1]
     masks = torch.full((1, len(truth)), states - 1, device=device)
     zero = torch.zeros(1, 1, dtype=torch.float64, device=device)
@@ -139,9 +139,7 @@ def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generat
 
 
 @torch.no_grad()
-def unmasked(
-    sampler: KernelSampler | UnmaskingSampler, data: Law, draws: int, g: torch.Generator
-) -> Tensor:
+def unmasked(sampler: Sampler, data: Law, draws: int, g: torch.Generator) -> Tensor:
     """Sequences ``(draws, D)`` that a sampler generates from all masks."""
     sizes = [CHUNK] * (draws // CHUNK) + [draws % CHUNK] * (draws % CHUNK > 0)
     masks = [torch.full((n, data.length), data.vocabulary, device=g.device) for n in sizes]
@@ -150,7 +148,7 @@ def unmasked(
 
 def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
     """The paper's sample metrics at each number of steps."""
-    device = kernel.home.device
+    device = kernel.device
     states = data.vocabulary + 1
     metrics: Json = {key: [] for key in ("tv", "tv_many", "pair_tv", "masked")}
     for steps in STEPS:
@@ -183,8 +181,9 @@ def composed_exactly(name: str, scale: Scale) -> Json:
 
 def exact_kernel(data: Law) -> BoundaryKernel:
     """The target of training under masking: ``q = p(x1 | x_r)``."""
-    process = Masking(data)
-    return BoundaryKernel(ExactPosterior(process), Linear(), process.token)
+    process = Masking(data.vocabulary)
+    network = ExactPosterior(data, process)
+    return BoundaryKernel(network, process.states, Linear(), process.token)
 
 
 def tv_of_each(samples: Sequence[Tensor], data: Law, scale: Scale) -> Json:
@@ -210,7 +209,9 @@ def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
     """TV between frequencies of whole sequences and their law; masked ones count as errors."""
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
-    seen = torch.bincount(metric.sequence_index(whole, data.vocabulary), minlength=len(joint)) / len(y)
+    seen = torch.bincount(
+        metric.sequence_index(whole, data.vocabulary), minlength=len(joint)
+    ) / len(y)
     return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 

@@ -7,12 +7,13 @@ from torch import Tensor
 
 from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.simulate import simulate
-from discrete_meanflow.ctmc.transition import uniformized_action
+from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.metric import sampling_floor, total_variation
 from discrete_meanflow.metric.divergence import frequencies
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import KernelResidual, SampledRate
+from discrete_meanflow.path import ChainPaths
 from discrete_meanflow.process import SimulatedProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential
@@ -52,7 +53,7 @@ class Simulable(Experiment):
         truth = _truth()
 
         def kernel() -> Kernel:
-            return BoundaryKernel(MLP(STATES), Exponential(2 * queue().max_exit_rate))
+            return BoundaryKernel(MLP(STATES), STATES, Exponential(2 * queue().max_exit_rate))
 
         def watch(kernels: Sequence[Kernel]) -> dict[str, list[float]]:
             laws = [_one_step_law(kernel) for kernel in kernels]
@@ -72,7 +73,9 @@ class Simulable(Experiment):
             Cell(
                 f"bulk queue, {'single sample' if draws == 1 else f'{draws} samples'}",
                 Problem(
-                    process, FromSource(0.01), kernel, KernelResidual(SampledRate(process, draws))
+                    ChainPaths(process, FromSource(0.01)),
+                    kernel,
+                    KernelResidual(SampledRate(process, draws)),
                 ),
                 scale.recipe(recipe),
                 watch,
@@ -147,15 +150,14 @@ def _truth() -> Tensor:
 @torch.no_grad()
 def _one_step_law(kernel: Kernel) -> Tensor:
     """``sum_x K_theta(., x, 0, 1) p_0(x)``."""
-    like = kernel.home
-    x = torch.arange(STARTS, device=like.device)
-    zero = torch.zeros(STARTS, dtype=like.dtype, device=like.device)
+    x = torch.arange(STARTS, device=kernel.device)
+    zero = torch.zeros(STARTS, dtype=kernel.dtype, device=kernel.device)
     return kernel.probs(x, zero, zero + 1).double().mean(0).cpu()
 
 
 @torch.no_grad()
 def _one_step_frequencies(kernel: Kernel, draws: int, seed: int) -> Tensor:
-    device = kernel.home.device
+    device = kernel.device
     g = torch.Generator(device).manual_seed(seed)
     x_0 = categorical(initial(STATES).to(device), g, draws)
     return frequencies(KernelSampler(kernel).sample(x_0, g), STATES).cpu()

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.data import BigramChain
-from discrete_meanflow.kernel import BridgeKernel, Kernel
+from discrete_meanflow.data import BigramChain, Law
+from discrete_meanflow.kernel import BridgeKernel, ExactPosterior, Kernel
 from discrete_meanflow.metric import time_grid, time_triples
 from discrete_meanflow.network import DiagonalNetwork, Transformer
 from discrete_meanflow.objective import Objective, TransitionLikelihood
-from discrete_meanflow.process import ExactPosterior, SequenceProcess, Structured
+from discrete_meanflow.path import DataPaths
+from discrete_meanflow.process import SequenceProcess, Structured
 from discrete_meanflow.times import MixedTimes, UniformGap
 from discrete_meanflow.training import Problem, Recipe
 from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, mean
@@ -38,11 +39,15 @@ OBJECTIVES: dict[str, Callable[[SequenceProcess], Objective]] = {
 
 def noised(noise: str) -> Structured:
     """A new process for each cell: training moves it to its device."""
-    return Structured(BigramChain.dirichlet(V, D, 1.0), NOISES[noise](V))
+    return Structured(NOISES[noise](V))
 
 
-def exact_kernel(process: SequenceProcess) -> BridgeKernel:
-    return BridgeKernel(ExactPosterior(process), process)
+def data_law() -> Law:
+    return BigramChain.dirichlet(V, D, 1.0)
+
+
+def exact_kernel(law: Law, process: SequenceProcess) -> BridgeKernel:
+    return BridgeKernel(ExactPosterior(law, process), process)
 
 
 class StructuredNoise(Experiment):
@@ -62,11 +67,8 @@ class StructuredNoise(Experiment):
     def facts(self, scale: Scale) -> Json:
         facts: Json = {"V": V, "D": D, "grid": GRID}
         for noise in NOISES:
-            process = noised(noise)
-            facts[noise] = {
-                "law": repr(process.data),
-                "defect": defect(exact_kernel(process), process),
-            }
+            kernel = exact_kernel(data_law(), noised(noise))
+            facts[noise] = {"law": repr(data_law()), "defect": defect(kernel, D)}
         return facts
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
@@ -101,7 +103,8 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
         network = Transformer(V, D, width=64, layers=2, feed_forward=64, time_width=64)
         return BridgeKernel(DiagonalNetwork(network) if objective == "PR" else network, process)
 
-    problem = Problem(process, TIMES, kernel, OBJECTIVES[objective](process))
+    paths = DataPaths(process, data_law(), TIMES)
+    problem = Problem(paths, kernel, OBJECTIVES[objective](process))
     recipe = Recipe(ITERATIONS, learning_rate=1e-3)
     if scale is Scale.toy:
         recipe = replace(scale.recipe(recipe), batch=8, iterations=10)
@@ -111,7 +114,7 @@ def _cell(noise: str, objective: str, scale: Scale) -> Cell:
         return {key: [m[key] for m in measured] for key in ("max_error", "middle_tv")}
 
     def measure(kernel: Kernel, seed: int) -> Json:
-        return {**errors(kernel, noise), "defect": defect(kernel, process)}
+        return {**errors(kernel, noise), "defect": defect(kernel, D)}
 
     return Cell(f"{noise}, {objective}", problem, recipe, watch, measure)
 
@@ -134,31 +137,31 @@ def errors(kernel: Kernel, noise: str) -> Json:
 @cache
 def _exact(noise: str) -> tuple[Tensor, Tensor]:
     """The exact kernel on the grid, and all sequences."""
-    process = noised(noise)
-    x = everything(process)
-    return marginals_from(exact_kernel(process), x, *time_grid(GRID)), x
+    kernel = exact_kernel(data_law(), noised(noise))
+    x = everything(kernel, D)
+    return marginals_from(kernel, x, *time_grid(GRID)), x
 
 
-def everything(process: SequenceProcess) -> Tensor:
+def everything(kernel: Kernel, length: int) -> Tensor:
     """All sequences of states: shape ``(n^D, D)``."""
-    return torch.tensor(list(itertools.product(range(process.states), repeat=process.length)))
+    return torch.tensor(list(itertools.product(range(kernel.states), repeat=length)))
 
 
 @torch.no_grad()
 def marginals_from(kernel: Kernel, x: Tensor, r: Tensor, t: Tensor) -> Tensor:
     """``K_d(y | x)`` at each pair of times: shape ``(pairs, N, D, n)``, float64 on the CPU."""
-    x = x.to(kernel.home.device)
-    times = (s.to(kernel.home)[:, None, None].expand(-1, len(x), 1) for s in (r, t))
+    x = x.to(kernel.device)
+    times = (s.to(kernel.device, kernel.dtype)[:, None, None].expand(-1, len(x), 1) for s in (r, t))
     return kernel.probs(x.expand(len(r), -1, -1), *times).double().cpu()
 
 
-def defect(kernel: Kernel, process: SequenceProcess) -> float:
+def defect(kernel: Kernel, length: int) -> float:
     """The largest change of a marginal when the step from r to t is split in two.
 
     Positions are sampled independently within a step, so even the exact posterior has a defect
     on dependent data.
     """
-    x = everything(process)
+    x = everything(kernel, length)
     pairs = sorted({pair for r, s, t in time_triples() for pair in ((r, s), (s, t), (r, t))})
     begin, end = torch.tensor(pairs, dtype=torch.float64).T
     K = dict(zip(pairs, marginals_from(kernel, x, begin, end), strict=True))  # each (N, D, n)

@@ -29,17 +29,18 @@ class TargetVariance(Experiment):
 
     def facts(self, scale: Scale) -> Json:
         """At each t: per-element variance of both targets over masked positions, and norms."""
-        process = Masking(law(CONFIGURATION))
+        data = law(CONFIGURATION)
+        process = Masking(data.vocabulary)
         g = torch.Generator().manual_seed(0)
         rows = []
         for time in TIMES:
-            x1 = process.data.sample((scale.draws(DRAWS),), g)
+            x1 = data.sample((scale.draws(DRAWS),), g)
             t = torch.full((1, 1), time, dtype=torch.float64)
             x_t = process.corrupt(x1, t, g)
             masked = x_t == process.token
             rates = process.rate(x_t, t, x1)
             target = rates[masked]
-            other = process.data.sample((scale.draws(DRAWS),), g)  # independent of x1
+            other = data.sample((scale.draws(DRAWS),), g)  # independent of x1
             clean = delta(other, process.states, torch.float64).flatten(0, 1)
             rows.append(
                 {
@@ -51,7 +52,7 @@ class TargetVariance(Experiment):
                     "norm": target.norm(dim=-1).mean().item(),
                 }
             )
-        return {"vocabulary": process.states - 1, "rows": rows}
+        return {"vocabulary": data.vocabulary, "rows": rows}
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         rows = facts["rows"]
