@@ -64,9 +64,7 @@ class RealData(Experiment):
     draws = 10_000
     recipes: ClassVar[dict[str, Recipe]]  # by kind of kernel
     distillations: ClassVar[tuple[FlowMapDistillation, ...]] = ()  # later stages of the flow map
-    full_interval_fraction: ClassVar[float] = (
-        0.1  # fraction of the flow map's time pairs that are (0, 1)
-    )
+    full_interval_fraction: ClassVar[float] = 0.1  # of the flow map's time pairs
     conditioning: ClassVar[float] = 0.0  # fraction of its training records with observed positions
     minibatch_ot: ClassVar[int] = 0  # its group size for minibatch optimal transport; 0: none
 
