@@ -5,10 +5,11 @@ import torch
 
 from discrete_meanflow.data.scratch import room
 from discrete_meanflow.data.tokens import lot
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.types import State
 
 SORTED = 1 << 25  # tokens whose rows are sorted together
+HELD_OUT_FRACTION, MOST_HELD_OUT = 0.15, 10_000  # by default
 FACTOR = 1 << 63  # what symbols are multiplied with is less than this
 
 
@@ -90,3 +91,54 @@ def picked(tokens: State, order: numpy.ndarray) -> State:
     for i in range(0, len(order), few):
         rows[i : i + few] = given[order[i : i + few]]
     return torch.from_numpy(rows)
+
+
+def train_test_split(
+    tokens: State, held_out: int | None, seed: int, keep_duplicates: bool, length: int | None = None
+) -> tuple[State, State, dict[str, int]]:
+    """Split records at random; return both parts and the number of duplicates.
+
+    Strings are kept once, and no string is in both parts. Rows of a table and arrays are samples
+    of a law in which some values are more likely, so their duplicates stay, and the held-out part
+    is a sample of the same law.
+
+    Args:
+        tokens: records, ``(N, D)``.
+        held_out: size of the second part; None: 15 %, at most 10,000.
+        seed: random seed.
+        keep_duplicates: whether equal records stay.
+        length: positions of a record without its class; equal strings of different classes stay
+            together.
+    """
+    once = first_occurrences(tokens)
+    if len(once) < 2:
+        raise DataError("the data has only one distinct record; a generator needs more")
+    duplicates = len(tokens) - len(once)
+    name = "duplicates kept" if keep_duplicates else "duplicates removed"
+    rows, groups = (numpy.arange(len(tokens)) if keep_duplicates else once), None
+    if not keep_duplicates and length is not None and length < tokens.shape[1]:
+        strings = tokens.numpy()[once, :length]
+        groups = numpy.unique(strings, axis=0, return_inverse=True)[1].reshape(-1)
+    count = len(rows) if groups is None else int(groups.max()) + 1
+    held_out = default_held_out(count) if held_out is None else held_out
+    check_held_out(held_out, count)
+    is_held_out = numpy.zeros(count, bool)
+    is_held_out[shuffled(count, seed)[:held_out]] = True
+    # In random order: files are sorted, and halves of the held-out part are compared.
+    order = shuffled(len(rows), seed)
+    test = is_held_out[order] if groups is None else is_held_out[groups[order]]
+    parts = (picked(tokens, rows[order[~test]]), picked(tokens, rows[order[test]]))
+    return *parts, {"distinct": len(once), name: duplicates}
+
+
+def split_off_end(tokens: State, held_out: int | None) -> tuple[State, State]:
+    """Hold out the end of one long text; its windows stay in order, duplicates included."""
+    held_out = default_held_out(len(tokens)) if held_out is None else held_out
+    if not 0 < held_out < len(tokens):
+        raise InputError(f"cannot hold out {held_out} of {len(tokens)} windows")
+    return tokens[:-held_out], tokens[-held_out:]
+
+
+def default_held_out(count: int) -> int:
+    """15 % of the records, at most 10,000."""
+    return max(1, min(MOST_HELD_OUT, int(HELD_OUT_FRACTION * count)))
