@@ -96,9 +96,13 @@ class CellTraining:
             self.metrics = self._measure(block, curve)
         self.on_progress(
             ProgressEvent(
-                self.cell.name, block.iteration, self.cell.iterations,
-                sum(losses) / len(losses), block.seconds, metrics=self.metrics,
-            )  # fmt: skip
+                self.cell.name,
+                block.iteration,
+                self.cell.iterations,
+                sum(losses) / len(losses),
+                block.seconds,
+                metrics=self.metrics,
+            )
         )
 
     def _measure(self, block: StageBlock, curve: Json) -> dict[str, float]:

@@ -103,9 +103,13 @@ class Stages:
             before = record
             self.on_block(
                 StageBlock(
-                    stage, trainer, record, self.iteration + record.iteration,
-                    self.seconds + record.seconds, steps * recipe.batch / max(seconds, 1e-9),
-                ),  # fmt: skip
+                    stage,
+                    trainer,
+                    record,
+                    self.iteration + record.iteration,
+                    self.seconds + record.seconds,
+                    steps * recipe.batch / max(seconds, 1e-9),
+                ),
                 history,
             )
 
