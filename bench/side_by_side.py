@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.experiment.record import device_name, versions
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
+from discrete_meanflow.run.environment import device_name, versions
 from discrete_meanflow.training import Trainer
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"

@@ -30,7 +30,8 @@ from torch.profiler import ProfilerActivity, profile
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.experiment.real_data import PEAK
 from discrete_meanflow.kernel import FlowMapKernel
-from discrete_meanflow.model.plan import CLAMPED, MINIBATCH_OT, MUON
+from discrete_meanflow.model.plan import TRAINING
+from discrete_meanflow.model.sizing import SIZING
 from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import OneHotFlow
@@ -148,7 +149,7 @@ def prepared(
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
     problem = Problem(
-        OneHotFlow(data, conditioning, MINIBATCH_OT),
+        OneHotFlow(data, conditioning, SIZING.minibatch_ot),
         ClockUniform(V),
         lambda: FlowMapKernel(network(size), V),
         PosteriorRegression(),
@@ -164,8 +165,10 @@ def measured(size: float, batch: int, device: str, limit: float) -> dict[str, fl
     adam = prepared(size, batch, device, muon=0.0)
     found = steps_of(f"{name}, AdamW", adam, flops, limit)
     found |= samples_of(name, adam, flops, limit)
-    found |= steps_of(f"{name}, Muon", prepared(size, batch, device, MUON), flops, limit)
-    clamped = prepared(size, batch, device, MUON, CLAMPED)
+    found |= steps_of(
+        f"{name}, Muon", prepared(size, batch, device, SIZING.muon_ratio), flops, limit
+    )
+    clamped = prepared(size, batch, device, SIZING.muon_ratio, TRAINING.observed_fraction)
     found |= steps_of(f"{name}, Muon, clamps", clamped, flops_per_token(net, times=2), limit)
     pace = found[f"{name}, Muon, clamps: training tokens per second"]
     return found | blocks_of(name, clamped, pace)

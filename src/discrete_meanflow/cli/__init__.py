@@ -86,8 +86,7 @@ def _load(entries: Iterable[EntryPoint]) -> Iterable[tuple[str, type]]:
 def _parse(commands: dict[str, type]) -> Callable[[], None]:
     """Parse ``sys.argv``; an error of the parser becomes one line."""
     types = tuple(
-        Annotated[command, tyro.conf.subcommand(name)]  # type: ignore[valid-type]
-        for name, command in commands.items()
+        Annotated[command, tyro.conf.subcommand(name)] for name, command in commands.items()
     )
     choice: Any = Union[types]  # noqa: UP007 - of a tuple
     message = io.StringIO()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evaluate]'"
 NOTE = (
-    "The row 'held out' is the score of real data, which a perfect generator would reach, except\n"
-    "for copies: held-out records never are, but likely records are copies by chance."
+    "'held out' is the score of real data, which a perfect generator would reach. It has no\n"
+    "copies, since the split keeps equal records together; a perfect generator repeats likely records."
 )
 
 

@@ -25,7 +25,7 @@ def _whole(name: str, value: Any, least: int, most: int = LARGEST_STEPS) -> int:
     """Check a whole number and return it as an int; numpy's are accepted."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name} must be a whole number, got {value!r}")
-    if not least <= value <= most:
+    if not least <= int(value) <= most:
         limit = f"at least {least}" if most == LARGEST_STEPS else f"from {least} to {most:,}"
         raise InputError(f"{name} must be {limit}, got {value}")
     return int(value)
@@ -35,7 +35,7 @@ def _real(name: str, value: Any, least: float, most: float) -> float:
     """Check a real number and return it as a float; numpy's are accepted."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {value!r}")
-    if not least <= value <= most:
+    if not least <= float(value) <= most:
         raise InputError(f"{name} must be from {least:g} to {most:g}, got {float(value):g}")
     return float(value)
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from discrete_meanflow.kernel import Kernel
 
+TOTAL = 1000  # of a bar
+
 
 @dataclass(frozen=True)
 class ProgressEvent:
@@ -69,7 +71,9 @@ class ProgressPrinter:
 
     def start(self, name: str, fraction: float, text: str) -> None:
         """Show a bar before its first event, at the fraction that earlier sessions have done."""
-        self.tasks[name] = self.bars.add_task(name, total=1.0, completed=fraction, numbers=text)
+        # Given at the start, work that is already done does not count as speed.
+        done = int(TOTAL * fraction)
+        self.tasks[name] = self.bars.add_task(name, total=TOTAL, completed=done, numbers=text)
         self.tenths[name] = int(10 * fraction)
 
     def print(self, line: str) -> None:
@@ -79,7 +83,7 @@ class ProgressPrinter:
         if event.name not in self.tasks:
             self.start(event.name, 0.0, "")
         task, tenth = self.tasks[event.name], int(10 * event.fraction + 1e-9)
-        self.bars.update(task, completed=event.fraction, numbers=str(event))
+        self.bars.update(task, completed=TOTAL * event.fraction, numbers=str(event))
         if not self.console.is_terminal and tenth > self.tenths[event.name]:
             self.tenths[event.name] = tenth
             self.print(f"{event.name}: {tenth}0 %  {event}  {event.seconds:.0f} s")
