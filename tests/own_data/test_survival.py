@@ -157,7 +157,7 @@ def child(left):
         write = fragile(opened)
         builtins.open = lambda path, mode="r", *args, **options: (
             opened if mode[0] == "r" else write)(path, mode, *args, **options)
-        train(folder, Processes(), lambda news: None)
+        train(folder, read_config(folder), Distributed())
         os._exit(0)
     return pid
 
@@ -172,7 +172,7 @@ def weights():
     return (folder / "weights.safetensors").read_bytes()
 
 reset()
-train(folder, Processes(), lambda news: None)  # imports once for all children
+train(folder, read_config(folder), Distributed())  # imports once for all children
 reset()
 started = time.monotonic()
 assert ended(child(0))

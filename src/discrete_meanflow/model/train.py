@@ -99,7 +99,8 @@ class RunTraining:
         path = block.stage.checkpoint
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")
-        first = history.setdefault(path.name, loss)  # the first loss of the stage
+        key = "first loss" if block.stage.problem is None else "first student loss"
+        first = history.setdefault(key, loss)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
         if loss > DIVERGED * max(first, math.log(vocabulary)):
