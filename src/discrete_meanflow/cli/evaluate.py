@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config
 
 NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evaluate]'"
+LM_STEPS = (
+    "Training steps of a reference language model that measures bits per symbol, such as 3000; "
+    "slow without a GPU. 0 disables it."
+)
 NOTE = (
-    "'held out' is the score of real data, which a perfect generator would reach. It has no\n"
-    "copies, since the split keeps equal records together; a perfect generator repeats likely records."
+    "'held out' is the score of real data, which a perfect generator would reach. Only its copies\n"
+    "may be fewer: held-out strings never occur in training, but those of a generator may."
 )
 
 
@@ -32,11 +36,9 @@ class Evaluate:
     """Run folder."""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = EvaluateOptions.n
     """Records to generate at each number of steps."""
-    steps: tuple[int, ...] = EvaluateOptions.steps
+    steps: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = EvaluateOptions.steps
     """Numbers of forward passes."""
-    lm_steps: int = EvaluateOptions.lm_steps
-    """Training steps of a reference language model that measures bits per symbol, such as 3000;
-    slow without a GPU. 0 disables it."""
+    lm_steps: Annotated[int, tyro.conf.arg(help=LM_STEPS)] = EvaluateOptions.lm_steps
     seed: int = EvaluateOptions.seed
     """Random seed for sampling."""
     device: Device = "auto"

@@ -12,9 +12,9 @@ Flag = tyro.conf.FlagCreatePairsOff
 Options = TypeVar("Options")
 
 
-def optional(metavar: str, name: str | None = None) -> Any:
-    """An optional argument with its placeholder in help, and its name on the command line."""
-    return tyro.conf.arg(name=name, metavar=metavar, help_behavior_hint="")
+def optional(metavar: str, name: str | None = None, text: str | None = None) -> Any:
+    """An optional argument: its placeholder in help, its name, and its help if it is long."""
+    return tyro.conf.arg(name=name, metavar=metavar, help=text, help_behavior_hint="")
 
 
 def build(options: type[Options], command: Any) -> Options:

@@ -12,6 +12,15 @@ from discrete_meanflow.cli.options import Device, Flag, RunFolder, build, option
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import SampleOptions
 
+INFILL = (
+    "Known part of the records: 'ma??' for text (? is unknown, \\? a question mark, \\\\ a "
+    "backslash), 'colour=red' for tables, '0,?,3' for arrays."
+)
+GUIDANCE = (
+    "Classifier-free guidance scale for --infill and --class; 1 disables it, other values take a "
+    "second forward pass."
+)
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -25,14 +34,10 @@ class Sample:
     """Forward passes per record."""
     seed: Annotated[int | None, optional("N")] = SampleOptions.seed
     """Random seed; the same seed gives the same records."""
-    infill: Annotated[str | None, optional("TEXT")] = None
-    """Known part of the records: 'ma??' for text (? is unknown, \\? a question mark, \\\\ a
-    backslash), 'colour=red' for tables, '0,?,3' for arrays."""
+    infill: Annotated[str | None, optional("TEXT", text=INFILL)] = None
     label: Annotated[str | None, optional("NAME", "class")] = None
     """Class of the records, if the run was trained with classes."""
-    guidance: float = SampleOptions.guidance
-    """Classifier-free guidance scale for --infill and --class; 1 disables it, other values take a
-    second forward pass."""
+    guidance: Annotated[float, tyro.conf.arg(help=GUIDANCE)] = SampleOptions.guidance
     temperature: Annotated[float | None, optional("X")] = SampleOptions.temperature
     """Softmax temperature."""
     top_p: Annotated[float | None, optional("X")] = SampleOptions.top_p

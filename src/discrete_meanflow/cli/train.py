@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from discrete_meanflow.training import Distributed
 
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
+LABEL = (
+    "Classes of the records: a column of the table, an array of the .npz, a .npy file, or a text "
+    "file with one class per line."
+)
 NO_ACCELERATE = "several processes need accelerate: pip install 'discrete-meanflow[distributed]'"
 NO_TENSORBOARD = "no TensorBoard log, only metrics.jsonl; pip install 'discrete-meanflow[log]'"
 
@@ -59,9 +63,7 @@ class Train:
     """Columns of a table to leave out, such as row identifiers."""
     bins: Annotated[int | None, optional("N")] = ReadOptions.bins
     """Number of quantile bins for numeric columns."""
-    label: Annotated[str | None, optional("WHERE")] = ReadOptions.label
-    """Classes of the records: a column of the table, an array of the .npz, a .npy file, or a text
-    file with one class per line."""
+    label: Annotated[str | None, optional("WHERE", text=LABEL)] = ReadOptions.label
     held_out: Annotated[int | None, optional("N")] = FitOptions.held_out
     """Records kept for evaluation (default: 15 %, at most 10,000)."""
     seed: int = FitOptions.seed

@@ -62,39 +62,50 @@ class OneStepModel:
         records: Any,
         minutes: float = FitOptions.minutes,
         *,
+        iterations: int | None = FitOptions.iterations,
+        size: float | None = FitOptions.size,
+        batch: int | None = FitOptions.batch,
+        accumulate: int = FitOptions.accumulate,
+        seed: int = FitOptions.seed,
+        held_out: int | None = FitOptions.held_out,
+        device: str = FitOptions.device,
         out: str | Path | None = None,
         labels: Any = None,
         kind: str | None = None,
         tokenizer: str | Path | None = None,
         bins: int | None = None,
         on_progress: OnProgress = _ignore,
-        **options: Any,
     ) -> "OneStepModel":
         """Train on records.
 
         Args:
             records: strings, rows, an array of whole numbers, a pandas or polars frame, or a
                 PyTorch dataset.
-            minutes: training time.
+            minutes: training time; the number of steps is chosen to fill it.
+            iterations: number of optimiser steps, instead of a time.
+            size: parameters of the network; by default chosen from data and device.
+            batch: records per step; by default chosen from data and device.
+            accumulate: gradient accumulation steps.
+            seed: random seed for the split, initialisation and training.
+            held_out: records kept for :meth:`evaluate`; by default 15 %, at most 10,000.
+            device: auto, cpu or cuda.
             out: run folder; by default a temporary one, deleted with the model.
             labels: the class of each record, or the column that contains it.
             kind: what strings are: lines (default), smiles or fasta.
             tokenizer: a Hugging Face tokenizers JSON; strings become subwords.
             bins: number of quantile bins for numeric columns.
             on_progress: called with a ``ProgressEvent`` after each block of steps.
-            options: ``iterations``, ``size``, ``batch``, ``accumulate``, ``seed``, ``held_out``
-                and ``device``, as in :class:`FitOptions`.
         """
-        fit_options = FitOptions(minutes=minutes, **options)
+        options = FitOptions(minutes, iterations, size, batch, accumulate, seed, held_out, device)
         chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), bins)
         if labels is not None:
             dataset = classed(dataset, labels)
-        distributed = Distributed(device=find_device(fit_options.device))
+        distributed = Distributed(device=find_device(options.device))
         temporary = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
         folder = Path(out) if out is not None else Path(temporary or "") / "run"
         try:
             run_folder.check_new_folder(folder)
-            config, card = prepare(folder, chosen, dataset, fit_options, distributed)
+            config, card = prepare(folder, chosen, dataset, options, distributed)
             for hint in ("time", "doubt"):
                 if hint in card:
                     warnings.warn(f"fit: {card[hint]}", stacklevel=2)
@@ -145,19 +156,35 @@ class OneStepModel:
         """Copy the run folder."""
         run_folder.copy(self.folder, Path(folder))
 
-    def sample(self, n: int, steps: int = 1, *, labels: bool = False, **options: Any) -> Any:
+    def sample(
+        self,
+        n: int,
+        steps: int = SampleOptions.steps,
+        *,
+        seed: int | None = None,
+        infill: Any = None,
+        label: Any = None,
+        guidance: float = SampleOptions.guidance,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        labels: bool = False,
+    ) -> Any:
         """Generate records in the form in which they were given to :meth:`fit`.
 
         Args:
             n: number of records.
             steps: function evaluations per record.
+            seed: random seed; by default a new one each time.
+            infill: known part of the records: ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
+            label: class of the records.
+            guidance: classifier-free guidance scale for ``infill`` and ``label``; 1 disables it,
+                other values take a second forward pass.
+            temperature: softmax temperature.
+            top_p: nucleus sampling: keep the most likely symbols with this total probability.
             labels: whether to return ``(records, classes)``.
-            options: ``seed``, ``infill``, ``label``, ``guidance``, ``temperature`` and ``top_p``,
-                as in :class:`SampleOptions`. ``infill`` is the known part of the records:
-                ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
         """
-        sample_options = SampleOptions(n=n, steps=steps, **options)
-        tokens = torch.cat(list(sample_tokens(self.kernel, self.config, sample_options)))
+        options = SampleOptions(n, steps, seed, infill, label, guidance, temperature, top_p)
+        tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
         codec = self.config.codec
         records = codec.bare.as_given(codec.decode(tokens))
         return (records, codec.classes_in(tokens)) if labels else records
@@ -166,17 +193,20 @@ class OneStepModel:
         self,
         n: int = EvaluateOptions.n,
         steps: Iterable[int] = EvaluateOptions.steps,
-        **options: Any,
+        *,
+        seed: int = EvaluateOptions.seed,
+        lm_steps: int = EvaluateOptions.lm_steps,
     ) -> Json:
         """Compare samples with held-out records at each number of steps.
 
         Args:
             n: records at each number of steps.
             steps: numbers of function evaluations.
-            options: ``seed`` and ``lm_steps``, as in :class:`EvaluateOptions`.
+            seed: random seed of the samples.
+            lm_steps: training steps of a reference language model that measures bits per symbol.
         """
-        evaluate_options = EvaluateOptions(n=n, steps=tuple(steps), **options)
-        samples = draw(self.folder, self.config, self.kernel, evaluate_options)
+        options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
+        samples = draw(self.folder, self.config, self.kernel, options)
         return evaluate(self.folder, self.config, samples)
 
     def export(self, path: str | Path) -> float:

@@ -156,15 +156,18 @@ def _median(counts: Counter[int]) -> int:
 
 
 def column_notes(codec: TableCodec, records: int) -> list[str]:
-    """Of columns that are numbers, or names of rows, rather than categories."""
+    """Notes on columns that look like numbers or identifiers rather than categories."""
     columns = zip(codec.names, codec.levels, strict=True)
     many = {name: levels for name, levels in columns if len(levels) > max(100, records // 20)}
     numbers = [name for name, levels in many.items() if numbers_in(levels)]
-    words = [name for name in many if name not in numbers]
-    found = []
+    identifiers = [name for name in many if name not in numbers]
+    notes = []
     if numbers:
-        found.append(f"{', '.join(numbers)} of many values; numbers can be cut, as by --bins 20")
-    if words:
-        out = " ".join(map(shlex.quote, words))
-        found.append(f"{', '.join(words)} of many values, which can only be copied: --drop {out}")
-    return found
+        notes.append(f"many values in {', '.join(numbers)}; bin numbers with --bins 20")
+    if identifiers:
+        names = " ".join(map(shlex.quote, identifiers))
+        notes.append(
+            f"many values in {', '.join(identifiers)}, which a model can only memorise; leave them "
+            f"out with --drop {names}"
+        )
+    return notes

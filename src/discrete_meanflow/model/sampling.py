@@ -36,8 +36,8 @@ def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Ite
             noise = x = process.source((count, codec.length), g)
             mask = None
             if bool(observed.any()):
-                known, mask = (each.to(device).expand(count, -1) for each in (tokens, observed))
-                x = process.hold(noise, known, mask)
+                mask = observed.to(device).expand(count, -1)
+                x = process.hold(noise, tokens.to(device).expand(count, -1), mask)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 samples = sampler.sample(x, g, mask, noise if options.guidance != 1 else None)
             yield samples.cpu()
