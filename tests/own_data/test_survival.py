@@ -14,14 +14,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from discrete_meanflow.cli import sample_preview
 from discrete_meanflow.cli.train import Train
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import folder_lock
-from discrete_meanflow.model import OneStepModel
+from discrete_meanflow.model import OneStepModel, sample_preview
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model import train as training
 from discrete_meanflow.model.prepare import prepare

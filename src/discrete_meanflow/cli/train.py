@@ -97,7 +97,7 @@ class Train:
 
     def _prepare(self, folder: Path, console: "Console", distributed: "Distributed") -> "Config":
         """Read the file and write a new run folder."""
-        from discrete_meanflow.cli.data_card import card_lines
+        from discrete_meanflow.model.data_card import card_lines
         from discrete_meanflow.model.prepare import prepare
         from discrete_meanflow.model.read import file_context, read_dataset
         from discrete_meanflow.model.run_folder import check_new_folder
@@ -165,7 +165,7 @@ def _distributed(device: str) -> "Distributed":
 
 def _train(folder: Path, config: "Config", console: "Console", distributed: "Distributed") -> None:
     """Train with a live bar, and print samples from time to time."""
-    from discrete_meanflow.cli.sample_preview import SamplePreview
+    from discrete_meanflow.model.sample_preview import SamplePreview
     from discrete_meanflow.model.train import steps_done, train
     from discrete_meanflow.run.progress import ProgressEvent, progress_printer
 

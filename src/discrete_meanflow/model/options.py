@@ -18,38 +18,33 @@ LARGEST_MINUTES = 10**6
 SMALLEST_SIZE, LARGEST_SIZE = 1e4, 2e9  # parameters
 LARGEST_GUIDANCE = 100.0
 FEWEST_LM_STEPS = 50  # its learning rate must rise and fall
-KINDS = ("auto", "lines", "windows", "smiles", "fasta", "table", "array")
-
-
-def _whole(name: str, value: Any, least: int, most: int = LARGEST_STEPS) -> int:
-    """Check a whole number and return it as an int; numpy's are accepted."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
-    if not least <= int(value) <= most:
-        limit = f"at least {least}" if most == LARGEST_STEPS else f"from {least} to {most:,}"
-        raise InputError(f"{name} must be {limit}, got {value}")
-    return int(value)
-
-
-def _real(name: str, value: Any, least: float, most: float) -> float:
-    """Check a real number and return it as a float; numpy's are accepted."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputError(f"{name} must be a number, got {value!r}")
-    if not least <= float(value) <= most:
-        raise InputError(f"{name} must be from {least:g} to {most:g}, got {float(value):g}")
-    return float(value)
 
 
 class _Checked:
-    """Checks of fields that replace the value by a plain Python number. None is left unchanged."""
+    """Checks of fields, which become plain Python numbers; numpy's are accepted."""
 
-    def _check_whole(self, name: str, least: int, most: int = LARGEST_STEPS) -> None:
-        if (value := getattr(self, name)) is not None:
-            object.__setattr__(self, name, _whole(name, value, least, most))
+    def _whole(
+        self, name: str, least: int, most: int = LARGEST_STEPS, optional: bool = False
+    ) -> None:
+        value = getattr(self, name)
+        if value is None and optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise InputError(f"{name} must be a whole number, got {value!r}")
+        if not least <= int(value) <= most:
+            limit = f"at least {least}" if most == LARGEST_STEPS else f"from {least} to {most:,}"
+            raise InputError(f"{name} must be {limit}, got {value}")
+        object.__setattr__(self, name, int(value))
 
-    def _check_real(self, name: str, least: float, most: float) -> None:
-        if (value := getattr(self, name)) is not None:
-            object.__setattr__(self, name, _real(name, value, least, most))
+    def _real(self, name: str, least: float, most: float, optional: bool = False) -> None:
+        value = getattr(self, name)
+        if value is None and optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise InputError(f"{name} must be a number, got {value!r}")
+        if not least <= float(value) <= most:
+            raise InputError(f"{name} must be from {least:g} to {most:g}, got {float(value):g}")
+        object.__setattr__(self, name, float(value))
 
 
 @dataclass(frozen=True)
@@ -104,15 +99,15 @@ class FitOptions(_Checked):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "minutes", _real("minutes", self.minutes, 0, LARGEST_MINUTES))
+        self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
-            raise InputError(f"minutes must be more than 0, got {self.minutes:g}")
-        self._check_whole("iterations", 2)  # one step for each stage
-        self._check_real("size", SMALLEST_SIZE, LARGEST_SIZE)
-        self._check_whole("batch", 1, LARGEST_BATCH)
-        object.__setattr__(self, "accumulate", _whole("accumulate", self.accumulate, 1))
-        object.__setattr__(self, "seed", _whole("seed", self.seed, 0, LARGEST_SEED))
-        self._check_whole("held_out", 1)
+            raise InputError("minutes must be more than 0")
+        self._whole("iterations", 2, optional=True)  # one step for each stage
+        self._real("size", SMALLEST_SIZE, LARGEST_SIZE, optional=True)
+        self._whole("batch", 1, LARGEST_BATCH, optional=True)
+        self._whole("accumulate", 1)
+        self._whole("seed", 0, LARGEST_SEED)
+        self._whole("held_out", 1, optional=True)
         if self.batch is not None and self.batch % self.accumulate:
             raise InputError(
                 f"accumulate: {self.accumulate} does not divide a batch of {self.batch}"
@@ -144,14 +139,13 @@ class SampleOptions(_Checked):
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", _whole("n", self.n, 1, LARGEST_SEED))
-        object.__setattr__(self, "steps", _whole("steps", self.steps, 1))
-        self._check_whole("seed", 0, LARGEST_SEED)
-        guidance = _real("guidance", self.guidance, 0, LARGEST_GUIDANCE)
-        object.__setattr__(self, "guidance", guidance)
-        # The samplers check the ranges of these two.
-        self._check_real("temperature", -math.inf, math.inf)
-        self._check_real("top_p", -math.inf, math.inf)
+        self._whole("n", 1, LARGEST_SEED)
+        self._whole("steps", 1)
+        self._whole("seed", 0, LARGEST_SEED, optional=True)
+        self._real("guidance", 0, LARGEST_GUIDANCE)
+        # The logit processors check the ranges of these two.
+        self._real("temperature", -math.inf, math.inf, optional=True)
+        self._real("top_p", -math.inf, math.inf, optional=True)
 
 
 @dataclass(frozen=True)
@@ -172,16 +166,16 @@ class EvaluateOptions(_Checked):
     lm_steps: int = 0
 
     def __post_init__(self) -> None:
-        self._check_whole("n", 4)
-        steps = tuple(_whole("steps", k, 1) for k in self.steps)
+        self._whole("n", 4)
+        self._whole("seed", 0, LARGEST_SEED)
+        self._whole("lm_steps", 0)
+        if 0 < self.lm_steps < FEWEST_LM_STEPS:
+            raise InputError(f"lm_steps must be 0 or at least {FEWEST_LM_STEPS}")
+        steps = tuple(SampleOptions(steps=k).steps for k in self.steps)
         if not steps or len(set(steps)) < len(steps):
             values = " ".join(map(str, steps)) or "none"
             raise InputError(f"steps must be distinct numbers from 1, got {values}")
         object.__setattr__(self, "steps", steps)
-        self._check_whole("seed", 0, LARGEST_SEED)
-        self._check_whole("lm_steps", 0)
-        if 0 < self.lm_steps < FEWEST_LM_STEPS:
-            raise InputError(f"lm_steps must be 0 or at least {FEWEST_LM_STEPS}")
 
     @property
     def command_line(self) -> str:

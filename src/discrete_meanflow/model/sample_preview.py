@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from discrete_meanflow.cli.data_card import shorten
+from discrete_meanflow.model.data_card import shorten
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.plan import TRAINING
 from discrete_meanflow.model.run_folder import Config
