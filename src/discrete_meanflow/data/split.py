@@ -29,8 +29,8 @@ def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
 def check_held_out(held_out: int, count: int) -> None:
     if not 0 < held_out < count:
         raise InputError(
-            f"split: cannot hold out {held_out} of {count} distinct records; both parts need at "
-            "least one"
+            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
+            "at least one"
         )
 
 
