@@ -111,7 +111,7 @@ def test_classes_come_from_columns_arrays_and_files(trained, tmp_path, monkeypat
     words = ("sample", trained / "lines", "-n", 2, "--save-classes", tmp_path / "no")
     code, shown, err = in_process(monkeypatch, capsys, *words)
     assert (code, shown) == (2, "")
-    assert "have no classes" in err
+    assert "trained without classes" in err
     assert not (tmp_path / "no").exists()
 
     (tmp_path / "classes").write_text("\n".join(word[0] for word in WORDS))

@@ -62,7 +62,7 @@ class Sample:
         chunks = sample_tokens(model.kernel, model.config, options)
         if self.save_classes is not None:
             if not codec.class_positions:
-                raise InputError("--save-classes: the records of this run have no classes")
+                raise InputError("--save-classes: this run was trained without classes")
             if self.out is not None and self.out.resolve() == self.save_classes.resolve():
                 raise InputError("--out and --save-classes must be different files")
         with ExitStack() as files:
