@@ -17,7 +17,9 @@ from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.model import OneStepModel
+from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.training import Distributed
 from side_by_side import RESULTS, record
 
 STEPS, DRAWS = (1, 4, 16, 64), 3000
@@ -37,7 +39,13 @@ def main() -> None:
         numbers |= {f"{name}: symbols": codec.vocabulary, f"{name}: positions": codec.length}
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            prepare(run, kind, Dataset(molecules, codec), "cpu", minutes=options.minutes)
+            prepare(
+                run,
+                kind,
+                Dataset(molecules, codec),
+                FitOptions(minutes=options.minutes, device="cpu"),
+                Distributed.here("cpu"),
+            )
             model = OneStepModel.resume(run, "cpu")
             for steps in STEPS:
                 valid = kind.valid(model.sample(DRAWS, steps, seed=0))

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.process import PathSample
+from discrete_meanflow.run.environment import device_name, versions
 from discrete_meanflow.training import Trainer
-from dmf_reproduction.engine.record import device_name, versions
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"
 

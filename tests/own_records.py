@@ -7,10 +7,15 @@ import numpy
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.model.prepare import dataset_of, prepare
+from discrete_meanflow.data.from_python import dataset_from_python
+from discrete_meanflow.model.options import FitOptions
+from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.model.run_folder import read_config
+from discrete_meanflow.model.train import train
+from discrete_meanflow.training import Distributed
 from test_cli import in_process
 
-FILES = [name for name in kinds.KINDS if "tokenised" not in name]  # which have tests of their own
+FILES = [name for name in kinds.KINDS if "tokenised" not in name]  # tested separately
 
 
 WORDS = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in ("", "i", "jk")]
@@ -20,7 +25,7 @@ ROWS = [[a, b, "same"] for a in ("red", "blue", "grey") for b in ("x", "y")] * 6
 
 
 def write(folder, kind):
-    """A small file of each kind."""
+    """Write a small file of a kind."""
     if kind == "array":
         path = folder / "data.npy"
         numpy.save(path, numpy.random.default_rng(0).integers(0, 3, (60, 2, 3)))
@@ -43,20 +48,27 @@ def write(folder, kind):
 
 
 def train_by_command(monkeypatch, capsys, path, out, *words):
-    given = ("train", path, "--out", out, "--iterations", 12, "--size", 1e4, "--batch", 16)
-    code, _, err = in_process(monkeypatch, capsys, *given, "--device", "cpu", *words)
+    """Train a small run with ``dmf train``."""
+    options = ("--out", out, "--iterations", 12, "--size", 1e4, "--batch", 16, "--device", "cpu")
+    code, _, err = in_process(monkeypatch, capsys, "train", path, *options, *words)
     assert code == 0, err
     return OneStepModel.load(out, "cpu")
 
 
 def prepared(folder, **changes):
-    """A run that is ready to be trained, its plan changed as asked."""
-    kind, dataset = dataset_of(WORDS)
-    prepare(folder, kind, dataset, "cpu", iterations=40, size=1e4, batch=16)
+    """Write a run that is ready to be trained, with changes to its plan."""
+    kind, dataset = dataset_from_python(WORDS)
+    prepare(folder, kind, dataset, SMALL, Distributed())
     config = json.loads((folder / "config.json").read_text())
     config["plan"] |= changes
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
-ATTENTION = {"width": 16, "layers": 1, "heads": 2, "minibatch_ot": 8, "muon": 4.0}
+def train_run(folder, on_progress=lambda event: None):
+    """Train the run in a folder."""
+    train(folder, read_config(folder), Distributed(), on_progress)
+
+
+SMALL = FitOptions(iterations=40, size=1e4, batch=16)
+ATTENTION = {"width": 16, "layers": 1, "heads": 2, "minibatch_ot": 8, "muon_ratio": 4.0}

@@ -1,4 +1,4 @@
-"""The command as its users meet it: results, resume, and one line for each mistake."""
+"""The command line: commands, exit codes, and one line for each mistake."""
 
 import errno
 import os
@@ -6,18 +6,21 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import torch
 
 from discrete_meanflow import __version__, cli, files
-from discrete_meanflow.guard import run_guarded
+from discrete_meanflow.cli.exit_codes import run_guarded
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
 
 
 def dmf(*words, check=None, cwd=None):
+    """Run the command in a process of its own."""
     done = subprocess.run([*DMF, *map(str, words)], capture_output=True, text=True, cwd=cwd)
     if check is not None:
         assert done.returncode == check, done.stderr + done.stdout
@@ -25,7 +28,7 @@ def dmf(*words, check=None, cwd=None):
 
 
 def in_process(monkeypatch, capsys, *words):
-    """Run the command here, so that a test costs no second import of torch."""
+    """Run the command in this process, so that torch is not imported a second time."""
     monkeypatch.setattr(sys, "argv", ["dmf", *map(str, words)])
     try:
         cli.main()
@@ -36,56 +39,81 @@ def in_process(monkeypatch, capsys, *words):
     return code, out.out, out.err
 
 
-def test_help_says_what_there_is_and_waits_for_no_torch(monkeypatch):
+def test_help_shows_all_commands_without_importing_torch(monkeypatch):
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     done = dmf("--help", check=0)
-    assert "discrete_meanflow" in done.stderr  # what was imported
+    assert "discrete_meanflow" in done.stderr  # the list of imports
     assert not re.search(r"\b(torch|numpy|scipy|matplotlib|rich)\b", done.stderr)
-    assert all(word in done.stdout for word in ("list", "reproduce", "demo", "draw"))
-    out = dmf("reproduce", "--help", check=0).stdout
-    assert "default: 42 123 2024" in out
+    assert all(word in done.stdout for word in ("train", "sample", "evaluate", "export"))
+    assert "--version" in done.stdout
 
 
-def test_the_version_is_told():
+def test_version_option_prints_the_version():
     assert dmf("--version", check=0).stdout == f"dmf {__version__}\n"
 
 
-def test_threads_that_wait_sleep_soon_unless_torch_is_there_already_or_one_said_otherwise():
-    look = "; print(os.environ.get('GOMP_SPINCOUNT'))"
-    given = {key: value for key, value in os.environ.items() if "GOMP" not in key}
-    for words, more, spins in (
-        ("import discrete_meanflow", {}, "3000"),
-        ("import discrete_meanflow", {"GOMP_SPINCOUNT": "5"}, "5"),
-        ("import discrete_meanflow", {"OMP_WAIT_POLICY": "active"}, "None"),
-        ("sys.modules['torch'] = sys; import discrete_meanflow", {}, "None"),
+def test_commands_of_other_packages_load_only_when_needed(monkeypatch, capsys):
+    @dataclass(frozen=True)
+    class Hello:
+        """Greet."""
+
+        name: str = "you"
+
+        def __call__(self):
+            print(f"hello {self.name}")
+
+    loaded = []
+
+    class Entry:
+        name, value = "hello", "nowhere:Hello"
+
+        def load(self):
+            loaded.append(self.name)
+            return Hello
+
+    missing = EntryPoint("gone", "not_installed_anywhere:Gone", cli.GROUP)
+    monkeypatch.setattr(cli, "entry_points", lambda group: [Entry(), missing])
+    code, _, err = in_process(monkeypatch, capsys, "train", "--help")
+    assert (code, loaded) == (0, []), err
+    assert in_process(monkeypatch, capsys, "hello", "--name", "me")[1] == "hello me\n"
+    code, out, _ = in_process(monkeypatch, capsys, "--help")
+    assert code == 0
+    assert "hello" in out
+    assert "gone" not in out
+    code, _, err = in_process(monkeypatch, capsys, "gone")
+    assert (code, err) == (2, "dmf: cannot import not_installed_anywhere, which provides 'gone'\n")
+    code, _, err = in_process(monkeypatch, capsys, "invent")
+    known = "train, sample, evaluate, export, hello, gone"
+    assert (code, err) == (2, f"dmf: unknown command 'invent'; known: {known}\n")
+
+
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise():
+    code = "import os, sys; {}from discrete_meanflow import cli; sys.argv[1:] = ['--version']; "
+    code += "cli.main(); print(os.environ.get('GOMP_SPINCOUNT'))"
+    environ = {key: value for key, value in os.environ.items() if "GOMP" not in key}
+    for before, more, spins in (
+        ("", {}, "3000"),
+        ("", {"GOMP_SPINCOUNT": "5"}, "5"),
+        ("", {"OMP_WAIT_POLICY": "active"}, "None"),
+        ("sys.modules['torch'] = sys; ", {}, "None"),
     ):
-        line = [sys.executable, "-c", f"import os, sys; {words}{look}"]
-        done = subprocess.run(line, capture_output=True, text=True, env=given | more, check=True)
-        assert done.stdout.strip() == spins
+        line = [sys.executable, "-c", code.format(before)]
+        done = subprocess.run(line, capture_output=True, text=True, env=environ | more, check=True)
+        assert done.stdout.split()[-1] == spins
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reproduce", "mean-rate", "--device", "tpu"], "invalid choice"),
-        (["reproduce", "mean-rate", "--seeds", "x"], "--seeds"),
-        (["invent"], "dmf: Unrecognized options: invent; Available subcommands: train, sample"),
-        (["sample"], "dmf: Missing from dmf sample: RUN The run folder"),
-    ],
-)
-def test_bad_input_is_one_line(words, message, monkeypatch, capsys):
-    code, _, err = in_process(monkeypatch, capsys, *words)
-    assert code == 2
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
+def test_missing_argument_is_one_line(monkeypatch, capsys):
+    code, _, err = in_process(monkeypatch, capsys, "sample")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "dmf: Missing from dmf sample: RUN Run folder" in err
 
 
-def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
+def test_internal_error_is_not_reported_as_bad_input(monkeypatch, capsys):
     def broken(self):
         raise KeyError("surprise")
 
-    monkeypatch.setattr(cli.List, "__call__", broken)
-    code, _, err = in_process(monkeypatch, capsys, "list")
+    monkeypatch.setattr(cli.Export, "__call__", broken)
+    code, _, err = in_process(monkeypatch, capsys, "export", "run", "--onnx", "graph.onnx")
     assert code == 70
     log = Path(re.search(r"see (\S+)", err).group(1))
     assert "KeyError: 'surprise'" in log.read_text()
@@ -103,18 +131,18 @@ def test_our_bug_is_not_dressed_up_as_bad_input(monkeypatch, capsys):
         OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
-def test_too_little_memory_is_told(error, monkeypatch, capsys):
+def test_lack_of_memory_is_one_line(error, monkeypatch, capsys):
     def large(self):
         raise error
 
-    monkeypatch.setattr(cli.List, "__call__", large)
-    code, _, err = in_process(monkeypatch, capsys, "list")
+    monkeypatch.setattr(cli.Export, "__call__", large)
+    code, _, err = in_process(monkeypatch, capsys, "export", "run", "--onnx", "graph.onnx")
     assert (code, err.count("\n")) == (2, 1)
     assert "smaller --batch" in err
 
 
-def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys):
-    """As it does at Ctrl-C; and the process that it ran in is as before."""
+def test_terminated_command_removes_its_temporary_files(tmp_path, capsys):
+    """SIGTERM acts like Ctrl-C, and its handler is restored."""
     before = signal.getsignal(signal.SIGTERM)
 
     def write():
@@ -123,6 +151,6 @@ def test_a_command_that_is_terminated_clears_away_what_it_began(tmp_path, capsys
             os.kill(os.getpid(), signal.SIGTERM)
 
     assert run_guarded(write) == 130
-    assert capsys.readouterr().err == "dmf: stopped at once.\n"  # with nothing to go on from
+    assert capsys.readouterr().err == "dmf: stopped at once.\n"  # there is nothing to resume
     assert not list(tmp_path.iterdir())
     assert signal.getsignal(signal.SIGTERM) is before

@@ -6,7 +6,7 @@ from typing import Any
 
 import tyro
 
-from discrete_meanflow.guard import run_guarded
+from discrete_meanflow.cli.exit_codes import run_guarded
 from dmf_reproduction.cli import Demo, Draw, List, Reproduce
 
 

@@ -145,7 +145,7 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
     from rich.console import Console
 
     from discrete_meanflow.device import choose_device
-    from discrete_meanflow.progress import bars
+    from discrete_meanflow.run.progress import progress_printer
     from dmf_reproduction.engine.experiment import Scale
     from dmf_reproduction.engine.run import reproduce
     from dmf_reproduction.engine.spec import RunSpec
@@ -158,8 +158,8 @@ def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | 
         name, options.seeds, device, scale, folder, options.jobs, options.only, options.data
     )
     finished = (folder / "results.json").exists()
-    with bars(console) as show:
-        results = reproduce(spec, show)
+    with progress_printer(console) as on_progress:
+        results = reproduce(spec, on_progress)
     if finished:
         console.print(f"{name}: already finished; read from {folder}", highlight=False)
     if results is None:

@@ -1,4 +1,4 @@
-"""Which device is meant."""
+"""The device to compute on."""
 
 import torch
 
@@ -6,17 +6,17 @@ from discrete_meanflow.errors import InputError
 
 
 def choose_device(device: str) -> str:
-    """``auto`` is CUDA where there is one. Whether the device is there is seen when it is used."""
+    """Resolve ``auto`` to CUDA if available, else to the CPU. Availability is checked on use."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda"):
-        raise InputError(f"device: auto, cpu or cuda, got '{device}'")
+        raise InputError(f"device must be auto, cpu or cuda, got '{device}'")
     return device
 
 
 def find_device(device: str) -> str:
-    """The same, where it has to be there."""
+    """Resolve ``auto`` and check that the device is available."""
     chosen = choose_device(device)
     if chosen == "cuda" and not torch.cuda.is_available():
-        raise InputError("device: no CUDA device here; use cpu")
+        raise InputError("device: no CUDA device is available; use cpu")
     return chosen

@@ -1,7 +1,7 @@
-"""What the user can mend, told apart from what we must mend.
+"""User errors versus internal errors.
 
-The command line shows an :class:`InputError` as one line and exits with 2; any other
-exception is a bug of the library and exits with 70 and a log.
+The command line prints an :class:`InputError` as one line and exits with 2. Any other exception is
+a bug in the library: it exits with 70 and writes a log.
 """
 
 import contextlib
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 
 
 class InputError(ValueError):
-    """Bad input: the message is one line, names the place and says what to do."""
+    """Invalid input. The message is one line: what is wrong, where, and what to do."""
 
 
 class DataError(InputError):
-    """Of the data themselves, which do not know their file: who does puts it before."""
+    """Invalid data. The caller that knows the file name adds it to the message."""
 
 
 @contextlib.contextmanager
 def error_context(place: object) -> Iterator[None]:
-    """Puts the place before what is said of bad input."""
+    """Prefix every :class:`InputError` with a location."""
     try:
         yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
-    """The user asked to stop; everything up to here is saved. It says how to go on."""
+class Interrupted(Exception):  # noqa: N818 - it is not an error
+    """The user asked to stop, and all progress is saved. The message says how to resume."""

@@ -1,4 +1,4 @@
-"""Writing a file so that whoever reads it finds the old one or the new one, whole."""
+"""Atomic writes, folder locks, and reads that cannot block."""
 
 import contextlib
 import hashlib
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 
-MOST_TEXT = 2**30  # bytes of a text that is read at once
+MOST_BYTES = 2**30  # of a file that is read into memory at once
 
 
 @contextlib.contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` to write to, which takes its place at the end.
+    """Yield a temporary file beside ``path`` that replaces it on success.
 
-    Until then, and if anything goes wrong, what was there before stays.
+    On failure the old file stays. A reader sees the old content or the new one, never a mixture.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as file:
-            os.fsync(file.fileno())  # before its name is: a rename may reach the disk first
+            os.fsync(file.fileno())  # before the rename, which may reach the disk first
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
@@ -32,25 +32,31 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a temporary file beside ``path``, flush it to disk and rename it to ``path``."""
+    """Write ``content`` to a temporary file, flush it to disk and rename it to ``path``."""
     with replace_atomically(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
 
 
-def read_regular_file(path: Path) -> bytes:
-    """A text of a run, if it is a file: a pipe would be waited for, and a device may never end."""
+def check_regular_file(path: Path, remedy: str = "replace it with a file, or remove it") -> None:
+    """Raise unless ``path`` is a regular file: a pipe would block, a device may never end."""
     if not path.is_file():
-        raise InputError(f"{path} is no file: put the file in its place, or remove it")
+        state = "is not a regular file" if os.path.lexists(path) else "does not exist"
+        raise InputError(f"{path} {state}; {remedy}")
+
+
+def read_regular_file(path: Path) -> bytes:
+    """Return the content of a regular file of at most ``MOST_BYTES``."""
+    check_regular_file(path)
     try:
-        if path.stat().st_size > MOST_TEXT:
-            raise InputError(f"{path} has more than {MOST_TEXT:,} bytes: move it away")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path} is larger than {MOST_BYTES:,} bytes; move it away")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def make_folder(folder: Path) -> list[str]:
-    """If it is not there; the names of what it holds."""
+    """Create a folder if it does not exist; return the names of its entries."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.listdir(folder)
@@ -59,7 +65,7 @@ def make_folder(folder: Path) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, by which it is known again."""
+    """SHA-256 of a file."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -69,10 +75,10 @@ def digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """While inside, no other process may be: it is refused. A lock ends with its process."""
+    """Lock a folder against other processes. The lock ends with its process."""
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:  # not available on this system
         yield
         return
     try:
@@ -93,7 +99,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Of writers that were killed in the middle: no one else may be writing there."""
-    for left in folder.glob(".*.tmp"):
+    """Remove what killed writers left behind. The caller must hold the lock of the folder."""
+    for temporary in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
-            left.unlink()
+            temporary.unlink()

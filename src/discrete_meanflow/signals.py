@@ -1,4 +1,4 @@
-"""Being asked to stop."""
+"""Stop requests: Ctrl-C and SIGTERM."""
 
 import contextlib
 import os
@@ -10,23 +10,26 @@ from multiprocessing import resource_tracker
 
 @contextlib.contextmanager
 def stop_requests(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM set a flag, read between blocks; a second Ctrl-C is obeyed at once."""
-    asked: list[int] = []
+    """Turn Ctrl-C and SIGTERM into a flag that is read between blocks.
 
-    def ask(number: int, frame: object) -> None:
-        asked.append(number)
-        if number == signal.SIGINT and len(asked) == 1:
-            # os.write, because a signal may come in the middle of another print
-            os.write(2, b"\nstopping after this block; Ctrl-C again stops at once\n")
-        if len(asked) > 1 and number == signal.SIGINT:
+    A second Ctrl-C raises ``KeyboardInterrupt`` at once.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        received.append(number)
+        if number == signal.SIGINT and len(received) == 1:
+            # os.write, because a signal may arrive in the middle of another print
+            os.write(2, b"\nstopping after this block; press Ctrl-C again to stop at once\n")
+        if len(received) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    # Only the main thread may listen; elsewhere whoever runs the thread decides.
+    # Only the main thread may install handlers; elsewhere the owner of the thread decides.
     main = threading.current_thread() is threading.main_thread()
     numbers = (numbers or (signal.SIGINT, signal.SIGTERM)) if main else ()
-    before = {number: signal.signal(number, ask) for number in numbers}
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -34,7 +37,7 @@ def stop_requests(*numbers: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM is obeyed as Ctrl-C is: what was begun is cleared away."""
+    """Treat SIGTERM as Ctrl-C, so that unfinished work is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,11 +50,11 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def blocked_signal(number: signal.Signals) -> Iterator[None]:
-    """A signal that comes meanwhile is obeyed at the end; processes started meanwhile never see it.
+    """Delay a signal until the end of the block; processes started inside never receive it.
 
-    To ignore it meanwhile would keep it from them as well, and lose it for us.
+    Ignoring it instead would also hide it from them, but lose it for this process.
     """
-    resource_tracker.ensure_running()  # its start, with the first process, would let signals in
+    resource_tracker.ensure_running()  # started with the first process, it would unblock signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield

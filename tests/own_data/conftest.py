@@ -4,12 +4,13 @@ import sys
 
 import pytest
 
+from discrete_meanflow.cli import main
 from own_records import FILES, write
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A tiny trained run of each kind, by the command line."""
+    """Train a tiny run of each kind with ``dmf train``."""
     folder = tmp_path_factory.mktemp("runs")
     for kind in FILES:
         (folder / "files").mkdir(exist_ok=True)
@@ -19,8 +20,6 @@ def trained(tmp_path_factory):
         words += ["--length", 16] if kind == "windows" else []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["dmf", *map(str, words)])
-            from discrete_meanflow.cli import main
-
             with pytest.raises(SystemExit) as ended:
                 main()
         assert not ended.value.code

@@ -31,7 +31,9 @@ from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.evaluate import Evaluator
-from discrete_meanflow.model.prepare import check_one_length, cut
+from discrete_meanflow.data.split import train_test_split
+from discrete_meanflow.model.read import check_one_length
+from discrete_meanflow.model.tensor_files import read_tokens, write_tokens
 from own_records import FILES, ROWS, WORDS, train_by_command, write
 from test_cli import in_process
 
@@ -190,17 +192,20 @@ from pathlib import Path
 import torch
 from discrete_meanflow.data import TokenArray, scratch
 from discrete_meanflow.data.kind import find_kind
-from discrete_meanflow.model import run_folder
+from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.training import Distributed
 from side_by_side import anonymous_mib, watched
 
 scratch.MAX_IN_MEMORY = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22
 text, run, kind = Path(sys.argv[1]), Path(sys.argv[2]), find_kind(sys.argv[3])
 before = anonymous_mib()
 with watched() as peak:
-    prepare(run, kind, kind.read(text), "cpu", iterations=2, size=1e4)
-    codec = run_folder.read_config(run).codec
-    data = TokenArray(run_folder.read_tokens(run, "train", codec), codec.vocabulary)
+    options = FitOptions(iterations=2, size=1e4)
+    config, _ = prepare(run, kind, kind.read(text), options, Distributed())
+    codec = config.codec
+    data = TokenArray(read_tokens(run / "train.safetensors", codec), codec.vocabulary)
     data.sample((100, 256), torch.Generator().manual_seed(0))
 print(peak[0] - before)
 """
@@ -393,7 +398,7 @@ def test_suspicious_data_gives_a_warning(tmp_path, monkeypatch, capsys):
         assert code == 0, err
         assert ("warning" in out or "--header" in out) == (warning is not None)
         assert warning is None or warning in out
-        assert ("too few to judge by" in out) == (name.startswith("b") or "fasta" in name)
+        assert ("needs at least 8 held-out records" in out) == (name.startswith("b") or "fasta" in name)
 
 
 @pytest.fixture
@@ -469,7 +474,7 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     assert all(line.startswith("cat sat") for line in model.sample(3, infill="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Words at the edges of windows count, and no two words are joined.
-    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._vocabulary == set(
+    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._words == set(
         vocabulary
     )
     short = tmp_path / "b.txt"
@@ -537,7 +542,7 @@ def test_text_outside_the_tokenizer_vocabulary_is_noted(tokenizer, tmp_path):
 def test_no_pad_counts_the_tokens_of_a_tokenizer(tokenizer):
     codec = SubwordCodec.of(["the cat sat", "cat sat"], tokenizer)
     check_one_length(Dataset(["the cat", "the dog"], codec))
-    with pytest.raises(InputError, match="record 2 has 2 symbols, the first 3"):
+    with pytest.raises(InputError, match="record 2 has 2 symbols, the first has 3"):
         check_one_length(Dataset(["the cat sat", "cat sat"], codec))
 
 
@@ -559,8 +564,8 @@ def test_classes_are_read_from_an_array_or_a_file(name, tmp_path):
 def test_tokens_of_256_symbols_round_trip(tmp_path):
     tokens = torch.arange(256).reshape(64, 4)
     codec = ArrayCodec((4,), 256)
-    run.write_tokens(tmp_path / "train.safetensors", {"tokens": tokens}, 256)
-    restored = run.read_tokens(tmp_path, "train", codec)
+    write_tokens(tmp_path / "train.safetensors", {"tokens": tokens}, 256)
+    restored = read_tokens(tmp_path / "train.safetensors", codec)
     assert torch.equal(TokenArray(restored, 256).tokens.long(), tokens)
     with pytest.raises(InputError, match="token 255 in record 63"):
         TokenArray(restored, 255)
@@ -568,18 +573,18 @@ def test_tokens_of_256_symbols_round_trip(tmp_path):
 
 def test_split_keeps_repeated_rows_and_separates_strings():
     rows = torch.tensor([[0, 0]] * 90 + [[i, 1] for i in range(10)])
-    train, apart, note = cut(rows, 20, 0, repeats=True)
+    train, apart, note = train_test_split(rows, 20, 0, True)
     assert (len(train), len(apart)) == (80, 20)
     assert note == {"distinct": 11, "duplicates kept": 89}
     assert 0.7 < (apart == 0).all(1).double().mean() < 1  # 0.9 in the file
     sorted_rows = torch.arange(200)[:, None].expand(200, 2)
-    halves = cut(sorted_rows, 100, 0, repeats=True)[1].double().chunk(2)
+    halves = train_test_split(sorted_rows, 100, 0, True)[1].double().chunk(2)
     assert abs(halves[0].mean() - halves[1].mean()) < 40  # 100 if they were sorted
-    train, apart, note = cut(rows, 4, 0, repeats=False)
+    train, apart, note = train_test_split(rows, 4, 0, False)
     assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
     classes = torch.tensor([[i // 2, i // 2, i % 2] for i in range(40)])
     # Each string has two classes and must not be on both sides.
-    sides = cut(classes, 5, 0, False, 2)[:2]
+    sides = train_test_split(classes, 5, 0, False, 2)[:2]
     assert [len(side) for side in sides] == [30, 10]
     assert not torch.isin(sides[0][:, 0], sides[1][:, 0]).any()
 

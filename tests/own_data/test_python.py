@@ -1,4 +1,4 @@
-"""OneStepModel: from records at hand to a generator."""
+"""OneStepModel: from records in Python to a generator."""
 
 import errno
 import gc
@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -18,26 +19,26 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.bins import bin_columns
+from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.model.prepare import dataset_of
 from own_records import ROWS, WORDS
 
 
-def test_the_five_lines_of_the_readme(tmp_path):
+def test_readme_example_works(tmp_path):
     gen = OneStepModel.fit(WORDS, iterations=30, size=1e4, device="cpu")
     assert len(gen.sample(5)) == 5
-    assert all(word.startswith("a") for word in gen.sample(5, clamp="a???"))
+    assert all(word.startswith("a") for word in gen.sample(5, infill="a???"))
     gen.save(tmp_path / "kept")
     again = OneStepModel.load(tmp_path / "kept", "cpu")
     assert again.sample(5, seed=3) == gen.sample(5, seed=3)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         gen.save(tmp_path / "kept")
 
 
-def test_records_of_many_sorts():
+def test_fit_accepts_many_types_of_records():
     import pandas
 
     frame = pandas.DataFrame(ROWS, columns=["a", "b", "c"])
@@ -50,7 +51,7 @@ def test_records_of_many_sorts():
         def __getitem__(self, i):
             return torch.from_numpy(array[i]), i
 
-    class Polars:  # what is asked of such a frame
+    class Polars:  # the interface that we use
         columns = ("a", "b", "c")
 
         def rows(self):
@@ -63,30 +64,29 @@ def test_records_of_many_sorts():
         (numpy.array(ROWS), TableCodec), ([(0, "a"), (1, "b")], TableCodec),
         ([(0, 1, 2), (1, 2, 0)], ArrayCodec), ([[0, 1], [1, 1]], ArrayCodec),
     ):  # fmt: skip
-        _, dataset = dataset_of(records)
+        _, dataset = dataset_from_python(records)
         assert isinstance(dataset.codec, codec)
         assert len(dataset.encoded()) == len(records) if hasattr(records, "__len__") else True
-    assert dataset_of(frame)[1].codec.names == ("a", "b", "c")
+    assert dataset_from_python(frame)[1].codec.names == ("a", "b", "c")
 
 
-def test_strings_may_be_molecules():
+def test_strings_can_be_smiles():
     import pandas
 
-    kind, dataset = dataset_of(["C[nH]C", "CCl"], kinds.find_kind("smiles"))
+    kind, dataset = dataset_from_python(["C[nH]C", "CCl"], kinds.find_kind("smiles"))
     assert (kind.name, dataset.codec.length) == ("smiles", 3)
-    assert dataset_of(["C[nH]C", "CCl"])[1].codec.length == 6
+    assert dataset_from_python(["C[nH]C", "CCl"])[1].codec.length == 6
     for records, name, message in (
         (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
-        (["ab", "cd"], "table", "'table' does not take strings"),
-        (ROWS, "smiles", "list of strings alone"),
+        (["ab", "cd"], "table", "kind 'table' does not take strings"), (ROWS, "smiles", "list of strings only"),
         (["ab", "cd"], "tokenised", "needs a tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             OneStepModel.fit(records, iterations=2, kind=name)
 
 
-def test_a_frame_comes_back_as_a_frame(tmp_path):
-    """With the names and the types of its columns, also from a run folder that was moved."""
+def test_samples_of_a_frame_are_a_frame(tmp_path):
+    """With the names and types of its columns, also from a run folder that was moved."""
     import pandas
     import polars
 
@@ -104,54 +104,54 @@ def test_a_frame_comes_back_as_a_frame(tmp_path):
         assert list(found.dtypes) == list(frame.dtypes)
         for name, column in columns.items():
             assert set(found[name]) <= set(column)
-    with pytest.raises(InputError, match="two columns of the frame have one name"):
-        dataset_of(pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["x", "x"]))
+    with pytest.raises(InputError, match="two columns of the frame have the same name"):
+        dataset_from_python(pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["x", "x"]))
 
 
-def test_a_frame_is_rows_where_its_library_is_not(monkeypatch):
+def test_samples_are_rows_without_the_frame_library(monkeypatch):
     import pandas
 
-    codec = dataset_of(pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))[1].codec
+    codec = dataset_from_python(pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))[1].codec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert codec.as_given([["1", "y"]]) == [["1", "y"]]
 
 
-def test_a_fit_goes_on_where_it_was_stopped(tmp_path):
-    """In a thread, too, which hears no signals; what lay in a passing folder goes with it."""
+def test_interrupted_fit_resumes(tmp_path):
+    """Also in a thread, which gets no signals. A temporary folder is deleted with its model."""
 
-    def stop(news):
+    def stop(event):
         raise Interrupted
 
     with pytest.raises(Interrupted, match=r"OneStepModel\.resume"):
-        OneStepModel.fit(WORDS, iterations=4, size=1e4, out=tmp_path / "run", watch=stop)
+        OneStepModel.fit(WORDS, iterations=4, size=1e4, out=tmp_path / "run", on_progress=stop)
     with ThreadPoolExecutor(1) as pool:
         model = pool.submit(OneStepModel.resume, tmp_path / "run", "cpu").result()
-        passing = pool.submit(OneStepModel.fit, WORDS, iterations=4, size=1e4).result()
-    assert len(model.sample(3)) == len(passing.sample(3)) == 3
-    folder = passing.folder
+        temporary = pool.submit(OneStepModel.fit, WORDS, iterations=4, size=1e4).result()
+    assert len(model.sample(3)) == len(temporary.sample(3)) == 3
+    folder = temporary.folder
     assert folder.exists()
-    del passing
+    del temporary
     gc.collect()
     assert not folder.parent.exists()
 
 
-def test_a_fit_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_failed_fit_leaves_no_files_or_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def fail(news):
+    def fail(event):
         raise ZeroDivisionError
 
-    OneStepModel.fit(WORDS, size=1e4, device="cpu", iterations=2)  # torch's own threads begin
+    OneStepModel.fit(WORDS, size=1e4, device="cpu", iterations=2)  # starts the threads of torch
     threads = threading.active_count()
-    for wish in ({"iterations": 1}, {"iterations": 4, "watch": fail}):
+    for options in ({"iterations": 1}, {"iterations": 4, "on_progress": fail}):
         with pytest.raises((InputError, ZeroDivisionError)):
-            OneStepModel.fit(WORDS, size=1e4, device="cpu", **wish)
+            OneStepModel.fit(WORDS, size=1e4, device="cpu", **options)
         gc.collect()
         assert not list(tmp_path.glob("dmf-*"))
-        assert threading.active_count() <= threads  # none is left that would write there
+        assert threading.active_count() <= threads  # none is left that could write there
 
 
-def test_a_run_with_links_is_not_copied(trained, tmp_path):
+def test_save_rejects_links(trained, tmp_path):
     (tmp_path / "secret.json").write_text("mine")
     shutil.copytree(trained / "lines", tmp_path / "run")
     model = OneStepModel.load(tmp_path / "run", "cpu")
@@ -159,12 +159,12 @@ def test_a_run_with_links_is_not_copied(trained, tmp_path):
     assert OneStepModel.load(tmp_path / "kept", "cpu").sample(3, seed=0) == model.sample(3, seed=0)
     (tmp_path / "run" / "data.json").unlink()
     (tmp_path / "run" / "data.json").symlink_to(tmp_path / "secret.json")
-    with pytest.raises(InputError, match="no file of its own"):
+    with pytest.raises(InputError, match="is a link"):
         model.save(tmp_path / "stolen")
     assert not (tmp_path / "stolen").exists()
 
 
-def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monkeypatch):
+def test_save_that_fails_leaves_nothing(trained, tmp_path, monkeypatch):
     model, copied = OneStepModel.load(trained / "lines", "cpu"), []
 
     def copy(source, to):
@@ -179,7 +179,7 @@ def test_a_run_that_cannot_be_copied_whole_is_not_copied(trained, tmp_path, monk
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_column_may_be_the_class():
+def test_label_can_be_a_column():
     import pandas
 
     frame = pandas.DataFrame({"a": ["x", "y"] * 20, "b": ["u", "v"] * 20})
@@ -189,12 +189,12 @@ def test_a_column_may_be_the_class():
         OneStepModel.fit(frame, iterations=2, labels="z")
 
 
-def test_classes_come_in_any_list():
+def test_labels_can_be_any_sequence():
     for labels in ([0, 1, 1], numpy.array([0, 1, 1]), torch.tensor([0, 1, 1]), iter([0, 1, 1])):
-        codec = add_classes(dataset_of(["ab", "cd", "ef"])[1], labels).codec
+        codec = add_classes(dataset_from_python(["ab", "cd", "ef"])[1], labels).codec
         assert codec.classes == ("0", "1")
     with pytest.raises(InputError, match="2 classes for 3 records"):
-        add_classes(dataset_of(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
+        add_classes(dataset_from_python(["ab", "cd", "ef"])[1], torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_classes_come_in_any_list():
         ([["a", 1], [1, 2], ["b", 3]], r"record 2 is \[1, 2\]"),
     ],
 )
-def test_records_of_no_sort_are_told(records, message):
+def test_invalid_records_are_rejected(records, message):
     with pytest.raises(InputError, match=message):
-        dataset_of(records)
+        dataset_from_python(records)
 
 
-def test_floats_that_are_whole_are_whole_numbers(tmp_path):
+def test_whole_floats_are_accepted_as_tokens(tmp_path):
     digits = numpy.arange(24.0).reshape(4, 6) % 5
-    assert dataset_of(digits)[1].codec.symbols == 5
+    assert dataset_from_python(digits)[1].codec.symbols == 5
     numpy.savez(
         tmp_path / "a.npz", extra=digits / 2, images=digits.astype(int), labels=digits[:, 0]
     )
@@ -223,16 +223,15 @@ def test_floats_that_are_whole_are_whole_numbers(tmp_path):
     numpy.savez(tmp_path / "b.npz", images=digits, onehot=(digits[:, :4] > 2).astype(int))
     assert kinds.Array().read(tmp_path / "b.npz").codec.shape == (6,)
     for wrong in (digits / 2, numpy.where(digits == 1, numpy.nan, digits)):
-        with pytest.raises(InputError, match="needs integers from 0"):
-            dataset_of(wrong)
+        with pytest.raises(InputError, match="needs integers"):
+            dataset_from_python(wrong)
 
 
-def test_none_is_unknown_in_a_clamp_of_a_table():
+def test_none_is_unknown_in_the_infill_of_a_table():
     codec = TableCodec.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
     assert codec.parse_infill({"a": None, "b": 2}) == {1: 1}
-    numbered = TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]])
-    assert numbered.parse_infill({0: None, 1: 2}) == {1: 1}
-    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; write a comma as"):
+    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).parse_infill({0: None, 1: 2}) == {1: 1}
+    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
         codec.parse_infill("a=y")
 
 
@@ -240,53 +239,57 @@ def test_equal_numbers_of_a_frame_are_one_level():
     import pandas
 
     mixed = pandas.Series([1, 1.0, 2.5, 0.0, -0.0], dtype=object)
-    codec = dataset_of(pandas.DataFrame({"a": mixed, "b": list("xyxyx")}))[1].codec
+    codec = dataset_from_python(pandas.DataFrame({"a": mixed, "b": list("xyxyx")}))[1].codec
     assert codec.levels[0] == ("0.0", "1.0", "2.5")
 
 
-def test_numbers_of_numpy_are_numbers(trained):
+def test_options_accept_numpy_numbers(trained):
     model = OneStepModel.load(trained / "lines", "cpu")
-    wish = {"seed": numpy.int64(3), "temperature": numpy.float32(0.5)}
-    assert model.sample(numpy.int32(4), **wish) == model.sample(4, seed=3, temperature=0.5)
-    with pytest.raises(InputError, match="at least one record"):
+    options = {"seed": numpy.int64(3), "temperature": numpy.float32(0.5)}
+    assert model.sample(numpy.int32(4), **options) == model.sample(4, seed=3, temperature=0.5)
+    with pytest.raises(InputError, match="n must be a whole number"):
         model.sample(True)
 
 
 @pytest.mark.parametrize("missing", ["NA", "NaT", "nan"])
-def test_what_is_missing_in_a_frame_is_told(missing):
+def test_missing_values_of_a_frame_are_located(missing):
     import pandas
 
     value = {"NA": pandas.NA, "NaT": pandas.NaT, "nan": float("nan")}[missing]
     frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": pandas.array([1, 2, None], dtype="Int64")})
     if missing != "NA":
         frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1, 2, value]})
-    with pytest.raises(InputError, match="row 3, column 2: a missing value"):
-        dataset_of(frame)
+    with pytest.raises(InputError, match="row 3, column 2: missing value"):
+        dataset_from_python(frame)
 
 
-def test_numbers_of_a_frame_are_binned_on_request():
+def test_bins_of_a_frame():
     import pandas
 
     g = numpy.random.default_rng(0)
     frame = pandas.DataFrame({"x": g.normal(size=12_000), "y": g.integers(0, 3, 12_000)})
     with pytest.raises(InputError, match="bins=20"):
-        dataset_of(frame)
-    codec = dataset_of(frame, bins=20)[1].codec
+        dataset_from_python(frame)
+    codec = dataset_from_python(frame, bins=20)[1].codec
     assert [len(each) for each in codec.levels] == [20, 3]
     assert codec.types == ("float", "int")
     value = float(codec.levels[0][3])
     assert codec.parse_infill({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
     codec = TableCodec.from_json(json.loads(json.dumps(codec.describe())))
-    cells = dataset_of(frame, bins=20)[1].records
-    for i in range(0, 12_000, 100):  # any number is known by the bin that it fell into
+    cells = dataset_from_python(frame, bins=20)[1].records
+    for i in range(0, 12_000, 100):  # any number is known by its bin
         (token,) = codec.parse_infill({"x": frame["x"][i]}).values()
         assert codec.levels[0][token] == cells[i][0]
     least, most = frame["x"].min(), frame["x"].max()
     for value in (least, most):
         assert len(codec.parse_infill({"x": value})) == 1
     for value in (least - 0.01, most + 0.01):
-        with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
+        with pytest.raises(InputError, match=f"clamp: x={value} lies outside -"):
             codec.parse_infill({"x": value})
+    middle = sorted(map(float, codec.levels[0]))
+    before = replace(codec, bins=(codec.bins[0][1:], ()))  # which did not tell the least
+    (token,) = before.parse_infill({"x": -100}).values()
+    assert float(codec.levels[0][token]) == middle[0]
     rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
     codes = TableCodec.of(["a"], rows, (), bins)
     assert codes.types == ("str",)
@@ -296,11 +299,11 @@ def test_numbers_of_a_frame_are_binned_on_request():
     with pytest.raises(InputError, match="column y has no '7'; it has '0', '1', '2'"):
         codec.parse_infill({"y": 7})
     with pytest.raises(InputError, match="bins are for rows"):
-        dataset_of(["ab", "cd"], bins=3)
+        dataset_from_python(["ab", "cd"], bins=3)
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("options", "message"),
     [
         ({"minutes": "3"}, "minutes must be a number, got '3'"),
         ({"held_out": 0.5}, "held_out must be a whole number, got 0.5"),
@@ -309,32 +312,32 @@ def test_numbers_of_a_frame_are_binned_on_request():
         ({"bins": 3}, "bins are for rows"),
     ],
 )
-def test_wishes_that_are_no_numbers_are_refused(wish, message):
+def test_fit_rejects_invalid_options(options, message):
     with pytest.raises(InputError, match=message):
-        OneStepModel.fit(WORDS, **wish)
+        OneStepModel.fit(WORDS, **options)
 
 
-def test_a_model_tells_what_it_is(trained):
+def test_repr_describes_the_model(trained):
     gen = OneStepModel.load(trained / "lines", "cpu")
     assert repr(gen).startswith("OneStepModel(lines, 4 positions of 12 symbols, ")
-    for wish in ({"seed": 1.5}, {"temperature": "a"}, {"top_p": [1]}):
+    for options in ({"seed": 1.5}, {"temperature": "a"}, {"top_p": [1]}):
         with pytest.raises(InputError, match="must be a"):
-            gen.sample(2, **wish)
+            gen.sample(2, **options)
 
 
-def test_a_run_is_copied_into_an_empty_folder_and_no_other(trained, tmp_path):
+def test_save_needs_an_empty_folder(trained, tmp_path):
     gen = OneStepModel.load(trained / "lines", "cpu")
     (tmp_path / "empty").mkdir()
     gen.save(tmp_path / "empty")
     assert OneStepModel.load(tmp_path / "empty", "cpu").sample(2, seed=0) == gen.sample(2, seed=0)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("kept")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         gen.save(tmp_path / "full")
     assert (tmp_path / "full" / "mine").read_text() == "kept"
 
 
-def test_empty_strings_are_told():
+def test_fit_warns_about_empty_strings():
     words = ["ab", "ba", "abb", "bab", ""] * 8
     with pytest.warns(UserWarning, match="8 of the records are empty"):
         OneStepModel.fit(words, iterations=2, size=1e4, held_out=1)

@@ -18,8 +18,10 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model.prepare import check_one_length
-from discrete_meanflow.model.train import train
+from discrete_meanflow.model.read import check_one_length
+from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.model.weights import read_weights
+from own_records import train_run
 from discrete_meanflow.training import Distributed, checkpoint
 from own_records import FILES, ROWS, write
 from test_cli import in_process
@@ -134,14 +136,14 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
     [
         (("--infill", "zz"), "'z' at position 0 is not in the alphabet"),
         (("--infill", "abcdefgh"), "8 positions, the sequences have 4"),
-        (("--steps", "0"), "at least one step"),
-        (("-n", "0"), "at least one record"),
+        (("--steps", "0"), "steps must be at least 1"),
+        (("-n", "0"), "n must be from 1"),
         (("--temperature", "0"), "temperature: from 0.001"),
         (("--temperature", "inf"), "temperature: from 0.001"),
-        (("--infill", "a", "--guidance", "nan"), "guidance from 0 up to 100"),
-        (("--infill", "a", "--guidance", "-1"), "guidance from 0 up to 100"),
+        (("--infill", "a", "--guidance", "nan"), "guidance must be from 0 to 100"),
+        (("--infill", "a", "--guidance", "-1"), "guidance must be from 0 to 100"),
         (("--out", "a.npy"), "a.npy: these records are written as text"),
-        (("--infill", "??", "--guidance", "2"), "guidance needs a clamp or a class"),
+        (("--infill", "??", "--guidance", "2"), "guidance needs something to be guided by"),
         (("--infill", "a_f"), "text after '_', which ends a string"),
         (("--out", "/nowhere/x"), "cannot write"),
     ],
@@ -155,29 +157,29 @@ def test_bad_sample_options_give_an_error_of_one_line(words, message, trained, m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--seed", "-1"), "--seed: a whole number"),
+        (("--seed", "-1"), "seed must be from 0"),
         (("--kind", "windows", "--length", "0"), "--length: at least 1"),
-        (("--kind", "windows", "--length", "8", "--held-out", "-5"), "cannot be held out"),
-        (("--held-out", "0"), "cannot be held out"),
-        (("--iterations", "1"), "--iterations: at least 2"),
-        (("--minutes", "-1"), "minutes: more than 0"),
-        (("--size", "5"), "--size: parameters from"),
+        (("--kind", "windows", "--length", "8", "--held-out", "-5"), "held_out must be at least 1"),
+        (("--held-out", "0"), "held_out must be at least 1"),
+        (("--iterations", "1"), "iterations must be at least 2"),
+        (("--minutes", "-1"), "minutes must be from 0"),
+        (("--size", "5"), "size must be from 10000"),
         (("--bins", "4"), "--bins is for table"),
         (("--length", "8"), "--length is for windows"),
         (("--header", "yes"), "--header is for table"),
-        (("--resume", "nowhere"), "goes on as it began"),
-        (("--batch", "0"), "--batch: from 1"),
-        (("--size", "0"), "--size: parameters from"),
-        (("--batch", "16", "--accumulate", "3"), "3 pieces do not make up a batch"),
+        (("--resume", "nowhere"), "takes no other options"),
+        (("--batch", "0"), "batch must be from 1"),
+        (("--size", "0"), "size must be from 10000"),
+        (("--batch", "16", "--accumulate", "3"), "accumulate: 3 does not divide a batch of 16"),
         (("--label", "nowhere"), "cannot read nowhere"),
         (("--label", "{few}"), "--label '{few}': classes: 2 classes for"),
         (("--tokenizer", "{few}"), "dmf: {few}: not a Hugging Face tokenizer JSON"),
-        (("--no-pad",), "data.txt: line 2 has 3 symbols, the first 2; --pad allows it"),
+        (("--no-pad",), "data.txt: line 2 has 3 symbols, the first has 2; allow it with --pad"),
         (
             ("--kind", "smiles", "--tokenizer", "t.json"),
-            "is taken for smiles; --kind lines",
+            "is read as smiles; pass --kind lines",
         ),
-        (("--batch", "256", "--accumulate", "200"), "200 pieces do not make up a batch"),
+        (("--batch", "256", "--accumulate", "200"), "accumulate: 200 does not divide"),
     ],
 )
 def test_bad_train_options_give_an_error_of_one_line(words, message, tmp_path, monkeypatch, capsys):
@@ -208,13 +210,13 @@ def test_bad_commands_keep_existing_files(trained, tmp_path, monkeypatch, capsys
             ("sample", trained / "lines", "--class", "a"),
             "class 'a': this run was trained without classes",
         ),
-        (("sample", trained / "lines", "--guidance", "2"), "guidance needs a clamp or a class"),
-        (("train", "--resume", trained / "lines", "--minutes", "3"), "goes on as it began"),
-        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes: more than 0"),
+        (("sample", trained / "lines", "--guidance", "2"), "guidance needs something to be guided by"),
+        (("train", "--resume", trained / "lines", "--minutes", "3"), "takes no other options"),
+        (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes must be from 0"),
         (("sample", trained / "lines", "--infill", "zz", "--out", old), "not in the alphabet"),
-        (("evaluate", trained / "lines", "-n", 0), "at least 4"),
+        (("evaluate", trained / "lines", "-n", 0), "n must be at least 4"),
         (("train", trained.parent / "nothing"), "does not exist"),
-        (("train",), "give a FILE"),
+        (("train",), "pass a FILE"),
     ):
         code, _, err = in_process(monkeypatch, capsys, *words)
         assert (code, err.count("\n")) == (2, 1), err
@@ -223,11 +225,11 @@ def test_bad_commands_keep_existing_files(trained, tmp_path, monkeypatch, capsys
 
 
 PLANS = {
-    "huge batch": {"batch": 10**12}, "many couples": {"couples": 10**14},
-    "long seed": {"seed": 2**70}, "no end": {"iterations": 10**30},
-    "a crowd": {"minibatch_ot": 2**20}, "no rate": {"muon": float("nan")},
+    "huge batch": {"batch": 10**12}, "many couples": {"teacher_pairs": 10**14},
+    "long seed": {"seed": 2**70}, "no end": {"teacher_steps": 10**30},
+    "a crowd": {"minibatch_ot": 2**20}, "no rate": {"muon_ratio": float("nan")},
     "a long block": {"batch": 2**20, "block": 10**6},
-    "wide couples": {"couples": 10**6},
+    "wide couples": {"teacher_pairs": 10**6},
 }  # fmt: skip
 
 
@@ -245,11 +247,11 @@ def spoil(folder, what):
     if what == "pickle":
         weights.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
     elif what == "shapes":
-        tensors = {n: torch.zeros(1) for n, _ in run.read_weights(
+        tensors = {n: torch.zeros(1) for n, _ in read_weights(
             folder, run.read_config(folder)).named_parameters()}  # fmt: skip
         save_file(tensors, weights)
     elif what in ("no numbers", "whole numbers"):
-        parameters = run.read_weights(folder, run.read_config(folder)).named_parameters()
+        parameters = read_weights(folder, run.read_config(folder)).named_parameters()
         nan = what == "no numbers"
         tensors = {name: p * torch.nan if nan else p.int() for name, p in parameters}
         save_file(tensors, weights)
@@ -283,7 +285,7 @@ def spoil(folder, what):
         save_file(tensors, folder / "checkpoint-1.safetensors", {"note": note})
     elif what == "odd tokens":
         weights.unlink()
-        tokens = run.read_tokens(folder, run.TRAIN, run.read_config(folder).codec)
+        tokens = read_tokens(folder / run.TRAIN, run.read_config(folder).codec)
         save_file({"tokens": tokens.to(torch.uint16)}, folder / "train.safetensors")
     elif what == "log":
         weights.unlink()
@@ -302,8 +304,8 @@ def spoil(folder, what):
             os.truncate(log, 2**40)
     elif what == "board":
         weights.unlink()
-        shutil.rmtree(folder / run.BOARD)
-        (folder / run.BOARD).write_text("")
+        shutil.rmtree(folder / run.TENSORBOARD)
+        (folder / run.TENSORBOARD).write_text("")
     elif what in PLANS:
         weights.unlink()
         config["plan"] |= PLANS[what]
@@ -347,12 +349,12 @@ def test_a_hostile_run_folder_gives_an_error_of_one_line(
 def test_tokens_outside_a_column_are_rejected(trained, tmp_path):
     shutil.copytree(trained / "table", tmp_path / "run")
     codec = run.read_config(tmp_path / "run").codec
-    tokens = run.read_tokens(tmp_path / "run", run.TRAIN, codec).clone()
+    tokens = read_tokens(tmp_path / "run" / run.TRAIN, codec).clone()
     smallest = min(range(codec.length), key=lambda i: len(codec.levels[i]))
     tokens[-1, smallest] = codec.vocabulary - 1  # a token of another column
     save_file({"tokens": tokens}, tmp_path / "run" / "train.safetensors")
-    with pytest.raises(InputError, match="their columns do not have"):
-        run.read_tokens(tmp_path / "run", run.TRAIN, codec)
+    with pytest.raises(InputError, match="do not occur in their column"):
+        read_tokens(tmp_path / "run" / run.TRAIN, codec)
 
 
 @pytest.mark.parametrize(
@@ -361,8 +363,8 @@ def test_tokens_outside_a_column_are_rejected(trained, tmp_path):
         (None, "needs records, got NoneType"),
         (5, "needs records, got int"),
         (numpy.array([[0, -1], [1, 2]]), r"data: -1 at \(0, 1\)"),
-        ([["a", "b"], ["a", None]], "row 2, column 2: a missing value"),
-        ([b"ab", b"ba"], "record 1 is b'ab'; records are all strings"),
+        ([["a", "b"], ["a", None]], "row 2, column 2: missing value"),
+        ([b"ab", b"ba"], "record 1 is b'ab'; records must all be strings"),
     ],
 )
 def test_bad_records_in_python_are_located(records, message):
@@ -376,17 +378,17 @@ def test_links_and_pipes_in_a_run_folder_are_not_followed(trained, tmp_path):
     elsewhere.mkdir()
     weights = folder / run.WEIGHTS
     weights.unlink()
-    shutil.rmtree(folder / run.BOARD, ignore_errors=True)
-    (folder / run.BOARD).symlink_to(elsewhere)
+    shutil.rmtree(folder / run.TENSORBOARD, ignore_errors=True)
+    (folder / run.TENSORBOARD).symlink_to(elsewhere)
     with pytest.raises(InputError, match="is a link"):
-        train(folder, Distributed(), lambda news: None)
+        train_run(folder)
     assert not list(elsewhere.iterdir())
     for path in (weights, *(folder / name for name in run.CHECKPOINTS)):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
         assert checkpoint.iteration_in(path) == 0
     for from_checkpoint in (False, True):
-        with pytest.raises(InputError, match="no such file"):
+        with pytest.raises(InputError, match="is not a regular file"):
             OneStepModel.load(folder, "cpu", from_checkpoint=from_checkpoint)
 
 
@@ -396,8 +398,8 @@ def test_a_bad_output_folder_is_rejected_before_reading_the_file(
     path = tmp_path / "a.txt"
     path.write_text("")  # an error as well, but a later one
     for out, message in (
-        (trained / "lines", "holds a run already"),
-        (tmp_path, "holds other files, a.txt for one"),
+        (trained / "lines", "already contains a run"),
+        (tmp_path, "contains other files, such as a.txt"),
         (path, "cannot make"),
         ("/proc/nowhere", "cannot make"),
         (tmp_path / "new", "a.txt"),
@@ -417,7 +419,7 @@ def test_foreign_files_are_not_overwritten(tmp_path, monkeypatch, capsys):
         (folder / name).write_bytes(content)
         code, _, err = in_process(monkeypatch, capsys, "train", path, "--out", folder, *words)
         assert (code, err.count("\n")) == (2, 1), err
-        assert f"holds other files, {name} for one" in err
+        assert f"contains other files, such as {name}" in err
         assert (folder / name).read_bytes() == content
     complete = tmp_path / "run"
     assert in_process(monkeypatch, capsys, "train", path, "--out", complete, *words)[0] == 0
@@ -452,7 +454,7 @@ def test_damaged_weights_can_be_restored(trained, tmp_path, monkeypatch, capsys)
     (folder / "weights.safetensors").write_bytes(whole[:1000])
     code, _, err = in_process(monkeypatch, capsys, "sample", folder)
     assert (code, err.count("\n")) == (2, 1)
-    assert f"delete it, and dmf train --resume {folder} makes it anew" in err
+    assert f"delete it and run dmf train --resume {folder}" in err
     (folder / "weights.safetensors").unlink()
     assert in_process(monkeypatch, capsys, "train", "--resume", folder)[0] == 0
     assert (folder / "weights.safetensors").read_bytes() == whole

@@ -126,14 +126,14 @@ def test_interrupted_run_resumes_to_the_same_result(tmp_path):
     whole = reproduce(spec(tmp_path / "whole"), ignore)
 
     def interrupt(event):
-        if event.cell == "logit-normal(0, 1)" and event.iteration == 10:
+        if event.name == "logit-normal(0, 1)" and event.iteration == 10:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted):
         reproduce(spec(tmp_path / "cut"), interrupt)
     assert not (tmp_path / "cut" / "results.json").exists()
     events = []
-    resumed = reproduce(spec(tmp_path / "cut"), lambda e: events.append((e.cell, e.iteration)))
+    resumed = reproduce(spec(tmp_path / "cut"), lambda e: events.append((e.name, e.iteration)))
     assert events[0] == ("logit-normal(0, 1)", 15)
     assert measurements(resumed) == measurements(whole)
 
@@ -142,7 +142,7 @@ def test_several_processes_measure_the_same_as_one(tmp_path):
     events = []
     one = reproduce(spec(tmp_path / "one"), ignore)
     spread = reproduce(spec(tmp_path / "spread", jobs=2), events.append)
-    assert {event.cell for event in events} == set(spread["cells"])
+    assert {event.name for event in events} == set(spread["cells"])
     # Another number of threads rounds differently, so the match is close, not exact.
     for name, part in measurements(one).items():
         for a, b in zip(part, measurements(spread)[name], strict=True):
@@ -177,7 +177,7 @@ def test_cells_of_another_experiment_are_reused(tmp_path):
     def make(name, only=""):
         trained = set()
         run = RunSpec(name, (7, 8), "cpu", Scale.toy, tmp_path / name, 1, only)
-        return reproduce(run, lambda event: trained.add(event.cell)), trained
+        return reproduce(run, lambda event: trained.add(event.name)), trained
 
     make("objective-comparison", "bigram (4, 8), KR")
     results, trained = make("multi-step", "bigram")
@@ -257,7 +257,7 @@ def test_ctrl_c_stops_the_workers_and_keeps_the_run(early, tmp_path):
         (["reproduce", "time-sampler-ablation", "--device", "cuda"], "no CUDA device"),
         (["reproduce", "paper", "--only", "nowhere"], "no cell of exact-recovery"),
         (["reproduce", "mean-rate", "--out", "/proc/nowhere/x"], "cannot write to"),
-        (["reproduce", "mean-rate", "--jobs", "0"], "--jobs: needs at least 1"),
+        (["reproduce", "mean-rate", "--jobs", "0"], "--jobs must be at least 1"),
         (["reproduce", "joint-names"], "give its folder with --data DIR"),
         (["draw", "/nowhere"], "no readable results.json"),
     ],

@@ -6,7 +6,6 @@ run resumes where it stopped; a run with other settings is never overwritten.
 """
 
 import contextlib
-import datetime
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,19 +14,22 @@ from dataclasses import replace
 import torch
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.run.environment import device_name, today, versions
+from discrete_meanflow.run.json_files import write_json
+from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training.resumable import SAVE_EVERY
 from dmf_reproduction import catalog
 from dmf_reproduction.engine.experiment import Cell, Experiment, Json
-from dmf_reproduction.engine.record import device_name, read_json, versions, write_json
-from dmf_reproduction.engine.spec import Progress, RunSpec, cell_settings
+from dmf_reproduction.engine.record import read_part
+from dmf_reproduction.engine.spec import RunSpec, cell_settings
 from dmf_reproduction.engine.train_cell import train_cell, write_samples
 from dmf_reproduction.engine.workers import run_in_processes, run_in_streams
 
 CUDA_JOBS = 4  # cells trained side by side on one GPU
 
 
-def reproduce(spec: RunSpec, on_progress: Callable[[Progress], None]) -> Json | None:
+def reproduce(spec: RunSpec, on_progress: OnProgress) -> Json | None:
     """Run an experiment and return its results; None if ``spec.only`` leaves cells to train.
 
     ``spec.only`` splits a run into parts. To merge parts from several machines, copy their
@@ -42,7 +44,7 @@ def reproduce(spec: RunSpec, on_progress: Callable[[Progress], None]) -> Json | 
     _claim_folder(spec, settings)
     finished = spec.out / "results.json"
     if finished.exists():
-        return read_json(finished)
+        return read_part(finished)
     for cell in cells:
         _reuse(spec, cell, experiment.reuses_cells_of)
     with _stopwatch(spec) as wall_seconds:
@@ -64,7 +66,7 @@ def _check_selection(spec: RunSpec, cells: Sequence[Cell]) -> None:
         )
 
 
-def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: Callable[[Progress], None]) -> None:
+def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: OnProgress) -> None:
     """Train the selected cells that are not finished."""
     pending = [cell for cell in spec.unfinished(cells) if spec.only in cell.name]
     if pending and spec.device == "cuda" and not torch.cuda.is_available():
@@ -83,13 +85,11 @@ def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: Callable[[Progress
                 train_cell(spec, cell, on_progress, stopped)
 
 
-def _noting(
-    wall_seconds: Callable[[], float], on_progress: Callable[[Progress], None]
-) -> Callable[[Progress], None]:
+def _noting(wall_seconds: Callable[[], float], on_progress: OnProgress) -> OnProgress:
     """Record the wall time now and then, so that a killed run keeps it."""
     noted = time.monotonic()
 
-    def report(event: Progress) -> None:
+    def report(event: ProgressEvent) -> None:
         nonlocal noted
         if time.monotonic() - noted > SAVE_EVERY:
             wall_seconds()
@@ -102,7 +102,7 @@ def _noting(
 def _read_part(spec: RunSpec, cell: Cell) -> Json:
     """The measurements of a cell. They may come from another machine: check their settings."""
     path = spec.part(cell.name, ".json")
-    part = read_json(path)
+    part = read_part(path)
     if part.pop("settings", None) != cell_settings(spec, cell):
         raise InputError(f"{path} was made with other settings; delete it to train that cell again")
     return part
@@ -122,7 +122,7 @@ def assemble(experiment: Experiment, spec: RunSpec, settings: Json, parts: Json)
         "title": experiment.title,
         "where": experiment.where,
         "command": spec.command,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "date": today(),
         "of_the_paper": experiment.of_the_paper,
         "device": "; ".join(sorted({device for device, _ in origins})),
         "versions": origins[0][1],
@@ -158,7 +158,7 @@ def _reuse(spec: RunSpec, cell: Cell, lenders: Sequence[str]) -> None:
         theirs = replace(spec, out=spec.out.parent / lender).part(cell.name, ".json")
         if ours.exists() or not theirs.exists():
             continue
-        part = read_json(theirs)
+        part = read_part(theirs)
         settings = part.get("settings", {})
         seeds = settings.get("seeds", [])
         same = settings | {"seeds": expected["seeds"]} == expected
@@ -189,7 +189,7 @@ def _claim_folder(spec: RunSpec, settings: Json) -> None:
         known, finished = path.exists(), (spec.out / "results.json").exists()
         if finished and not known:
             raise InputError(f"{spec.out} holds results of another run; choose another --out")
-        existing = read_json(path) if known else settings
+        existing = read_part(path) if known else settings
         differ = [key for key in settings if existing.get(key) != settings[key]]
         if differ:
             raise InputError(
@@ -207,7 +207,7 @@ def _stopwatch(spec: RunSpec) -> Iterator[Callable[[], float]]:
     """The wall time of a run over all its sessions; each session writes a file of its own."""
     folder = spec.out / "parts"
     ours = folder / f"wall-{time.time_ns()}.json"
-    earlier = sum(read_json(path)["seconds"] for path in folder.glob("wall-*.json"))
+    earlier = sum(read_part(path)["seconds"] for path in folder.glob("wall-*.json"))
     started = time.monotonic()
 
     def seconds() -> float:

@@ -1,4 +1,4 @@
-"""What is to be run, where, and who hears of it."""
+"""What to run, and where."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,41 +9,30 @@ from dmf_reproduction.engine.experiment import Cell, Json, Scale
 
 
 @dataclass(frozen=True)
-class Progress:
-    """News of a cell, for whoever shows it."""
-
-    cell: str
-    iteration: int
-    iterations: int
-    loss: float
-    metrics: dict[str, float]
-    seconds: float
-
-
-@dataclass(frozen=True)
 class RunSpec:
-    """What is to be run: the whole of it is in settings.json."""
+    """An experiment to run. settings.json records all of it."""
 
     experiment: str
     seeds: tuple[int, ...]
     device: str
     scale: Scale
     out: Path
-    jobs: int | None = None  # cells trained side by side; None: one per core, or 4 on a GPU
-    only: str = ""  # train the cells whose name holds this text, leave the others
-    data: Path | None = None  # the folder of the files that are read, where any are
+    jobs: int | None = None  # cells trained in parallel; None: one per core, or 4 on a GPU
+    only: str = ""  # train only the cells whose name contains this text
+    data: Path | None = None  # folder of the input files, for experiments on real data
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            given = " ".join(map(str, self.seeds)) or "none"
-            raise InputError(f"--seeds: needs distinct seeds, got {given}")
+            seeds = " ".join(map(str, self.seeds)) or "none"
+            raise InputError(f"--seeds: needs distinct seeds, got {seeds}")
         if any(not 0 <= seed < 2**63 for seed in self.seeds):
-            raise InputError("--seeds: a seed is a whole number from 0 to 2^63 - 1")
+            raise InputError("--seeds: a seed must be a whole number from 0 to 2^63 - 1")
         if self.jobs is not None and self.jobs < 1:
-            raise InputError(f"--jobs: needs at least 1, got {self.jobs}")
+            raise InputError(f"--jobs must be at least 1, got {self.jobs}")
 
     @property
     def command(self) -> str:
+        """The command line that repeats this run."""
         seeds = " ".join(map(str, self.seeds))
         return (
             f"dmf reproduce {self.experiment} --seeds {seeds} --device {self.device} "
@@ -54,19 +43,21 @@ class RunSpec:
         return [cell for cell in cells if not self.part(cell.name, ".json").exists()]
 
     def part(self, cell: str, suffix: str) -> Path:
+        """The file of a cell."""
         name = "".join(c if c.isalnum() or c in ".-" else "_" for c in cell)
         return self.out / "parts" / f"{name}{suffix}"
 
 
-def cell_settings(order: RunSpec, cell: Cell) -> Json:
+def cell_settings(spec: RunSpec, cell: Cell) -> Json:
+    """What the checkpoints and measurements of a cell belong to."""
     return {
         "cell": cell.name,
-        "seeds": list(order.seeds),
-        "device": order.device,
+        "seeds": list(spec.seeds),
+        "device": spec.device,
         **cell.describe(),
     }
 
 
 def run_folder(out: Path | None, name: str, several: bool) -> Path:
-    """``out`` itself for one experiment, a folder inside it for several; default runs/NAME."""
+    """Return ``out`` for one experiment, a folder inside it for several; default runs/NAME."""
     return out if out is not None and not several else (out or Path("runs")) / name

@@ -1,6 +1,5 @@
-"""Train one cell of an experiment, stage by stage, and write down what was measured."""
+"""Train one cell of an experiment, stage by stage, and record its measurements."""
 
-import copy
 import gzip
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,112 +8,115 @@ from pathlib import Path
 from discrete_meanflow.errors import error_context
 from discrete_meanflow.files import write_atomically
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.training import BlockRecord, Problem, Recipe, Trainer, train_resumable
-from discrete_meanflow.training.checkpoint import iteration_in
+from discrete_meanflow.run.environment import device_name, versions
+from discrete_meanflow.run.json_files import Json, write_json
+from discrete_meanflow.run.progress import OnProgress, ProgressEvent
+from discrete_meanflow.run.stages import Stage, StageBlock, Stages
+from discrete_meanflow.training import Distributed, FlowMapDistillation, Problem
 from discrete_meanflow.training.trainer import EXCLUSIVE
-from dmf_reproduction.engine.experiment import Cell, Json
-from dmf_reproduction.engine.record import device_name, rounded, versions, write_json
-from dmf_reproduction.engine.spec import Progress, RunSpec, cell_settings
+from dmf_reproduction.engine.experiment import Cell
+from dmf_reproduction.engine.record import rounded
+from dmf_reproduction.engine.spec import RunSpec, cell_settings
 
 CURVE_POINTS = 50
 
 
 def train_cell(
-    order: RunSpec, cell: Cell, watch: Callable[[Progress], None], stopped: Callable[[], bool]
+    spec: RunSpec, cell: Cell, on_progress: OnProgress, stopped: Callable[[], bool]
 ) -> None:
-    """Train one cell, from its checkpoint if there is one, and write its measurements."""
-    stage = Stage(order, cell, watch, stopped)
-    with error_context(f"{order.experiment}, cell '{cell.name}'"):
-        trainer = stage.train(0, cell.problem, cell.recipe)
-        for number, coupling in enumerate(cell.then, 1):
-            kernel, problem = copy.deepcopy(trainer.kernels()[0]), cell.problem
-            # A stage that has ended needs no couples, only its kernel.
-            if iteration_in(stage.checkpoint(number)) < coupling.recipe.iterations:
-                with EXCLUSIVE:
-                    seed = order.seeds[0] + number - 1
-                    problem = coupling.problem(problem, kernel, seed, lambda done: stopped())
-            trainer = stage.train(number, problem, coupling.recipe, [kernel])
-    kernels = zip(trainer.kernels(), order.seeds, strict=True)
-    with EXCLUSIVE:  # no other cell changes the precision of products meanwhile
-        measurements = [{"seed": seed, **cell.measure(kernel, seed)} for kernel, seed in kernels]
-    for measured in measurements:
-        write_samples(order.out / "samples", measured.pop("samples", {}))
+    """Train one cell, from its checkpoints if there are any, and write its measurements."""
+    training = CellTraining(spec, cell, on_progress, stopped)
+    with error_context(f"{spec.experiment}, cell '{cell.name}'"):
+        kernels = training.train()
+    with EXCLUSIVE:  # no other cell may change the precision of matrix products meanwhile
+        measurements = [
+            {"seed": seed, **cell.measure(kernel, seed)}
+            for kernel, seed in zip(kernels, spec.seeds, strict=True)
+        ]
+    for measurement in measurements:
+        write_samples(spec.out / "samples", measurement.pop("samples", {}))
     part = {
-        "settings": cell_settings(order, cell),
-        "device": device_name(order.device),
+        "settings": cell_settings(spec, cell),
+        "device": device_name(spec.device),
         "versions": versions(),
         "iterations": cell.iterations,
-        "seconds": stage.seconds,
-        "curve": stage.curve,
+        "seconds": training.stages.seconds,
+        "curve": training.stages.history,
         "measurements": measurements,
     }
-    write_json(order.part(cell.name, ".json"), rounded(part))
+    write_json(spec.part(cell.name, ".json"), rounded(part))
 
 
-class Stage:
-    """The trainings of a cell, one after the other: their curve and their time add up."""
+class CellTraining:
+    """The stages of a cell. Their loss curve is the history that checkpoints keep."""
 
     def __init__(
-        self,
-        order: RunSpec,
-        cell: Cell,
-        watch: Callable[[Progress], None],
-        stopped: Callable[[], bool],
+        self, spec: RunSpec, cell: Cell, on_progress: OnProgress, stopped: Callable[[], bool]
     ) -> None:
-        self.order, self.cell, self.watch, self.stopped = order, cell, watch, stopped
-        self.curve: Json = {"iteration": [], "loss": [], "at": []}
-        self.done, self.seconds = 0, 0.0  # in the stages before
+        self.spec, self.cell = spec, cell
+        self.on_progress, self.stopped = on_progress, stopped
+        self.metrics: dict[str, float] = {}  # the newest
+        curve: Json = {"iteration": [], "loss": [], "at": []}
+        here = Distributed(device=spec.device)
+        self.stages = Stages(spec.seeds, here, self._on_block, stopped, curve)
 
-    def checkpoint(self, number: int) -> Path:
+    def train(self) -> list[Kernel]:
+        recipes = [self.cell.recipe, *(then.recipe for then in self.cell.then)]
+        problems = [None, *map(self._distillation, range(len(self.cell.then)))]
+        stages = [
+            Stage(recipe, self._checkpoint(number), self._settings(number), problem)
+            for number, (recipe, problem) in enumerate(zip(recipes, problems, strict=True))
+        ]
+        return self.stages.train(self.cell.problem, stages)
+
+    def _checkpoint(self, number: int) -> Path:
         suffix = {0: "", 1: "-then"}.get(number, f"-then{number}")
-        return self.order.part(self.cell.name, f"{suffix}.safetensors")
+        return self.spec.part(self.cell.name, f"{suffix}.safetensors")
 
-    def train(
-        self, number: int, problem: Problem, recipe: Recipe, start: list[Kernel] | None = None
-    ) -> Trainer:
-        """To the end, from the checkpoint if there is one.
+    def _settings(self, number: int) -> Json:
+        """A checkpoint belongs to the stages that led to it; others may follow one day."""
+        return cell_settings(self.spec, replace(self.cell, then=self.cell.then[:number]))
 
-        A checkpoint belongs to the stages that led to it: others may follow one day.
-        """
-        trainer = Trainer(problem, recipe, self.order.seeds, self.order.device, start)
+    def _distillation(self, number: int) -> Callable[[Problem, list[Kernel]], Problem]:
+        distillation: FlowMapDistillation = self.cell.then[number]
+        seed = self.spec.seeds[0] + number
+
+        def problem(first: Problem, kernels: list[Kernel]) -> Problem:
+            with EXCLUSIVE:
+                return distillation.problem(first, kernels[0], seed, lambda done: self.stopped())
+
+        return problem
+
+    def _on_block(self, block: StageBlock, curve: Json) -> None:
+        recipe, losses = block.stage.recipe, block.record.loss
+        curve["iteration"].append(block.iteration)
+        curve["loss"].append(losses)
         every = recipe.block * max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
-        metrics: dict[str, float] = {}
-
-        def on_block(record: BlockRecord, curve: Json) -> None:
-            nonlocal metrics
-            now = self.done + record.iteration
-            curve["iteration"].append(now)
-            curve["loss"].append(record.loss)
-            if record.iteration % every == 0:
-                metrics = self._look(trainer, curve, now)
-            loss = sum(record.loss) / len(record.loss)
-            seconds = self.seconds + record.seconds
-            self.watch(Progress(self.cell.name, now, self.cell.iterations, loss, metrics, seconds))
-
-        self.curve = train_resumable(
-            trainer,
-            self.checkpoint(number),
-            cell_settings(self.order, replace(self.cell, then=self.cell.then[:number])),
-            self.curve,
-            on_block,
-            self.stopped,
+        if block.record.iteration % every == 0:
+            self.metrics = self._measure(block, curve)
+        self.on_progress(
+            ProgressEvent(
+                self.cell.name,
+                block.iteration,
+                self.cell.iterations,
+                sum(losses) / len(losses),
+                block.seconds,
+                metrics=self.metrics,
+            )
         )
-        self.done += recipe.iterations
-        self.seconds += trainer.seconds
-        return trainer
 
-    def _look(self, trainer: Trainer, curve: Json, now: int) -> dict[str, float]:
-        """Add to the curve what the cell watches."""
-        with EXCLUSIVE:  # a derivative taken here must not meet another cell's tracing
-            watched = self.cell.watch(trainer.kernels())
-        curve["at"].append(now)
+    def _measure(self, block: StageBlock, curve: Json) -> dict[str, float]:
+        """Add the quantities that the cell watches to the curve; return their means over seeds."""
+        with EXCLUSIVE:  # a derivative taken here must not meet the tracing of another cell
+            watched = self.cell.watch(block.trainer.kernels())
+        curve["at"].append(block.iteration)
         for name, values in watched.items():
             curve.setdefault(name, []).append(values)
-        return {name: sum(v) / len(v) for name, v in watched.items()}
+        return {name: sum(values) / len(values) for name, values in watched.items()}
 
 
 def write_samples(folder: Path, samples: dict[str, list[str]]) -> None:
-    """Lines of text, gzipped without a date: the same samples make the same file."""
+    """Write lines of text, gzipped without a date: equal samples make equal files."""
     for name, lines in samples.items():
         folder.mkdir(exist_ok=True)
         text = "".join(f"{line}\n" for line in lines)

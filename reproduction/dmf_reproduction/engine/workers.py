@@ -4,7 +4,7 @@ import multiprocessing
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -12,17 +12,18 @@ from multiprocessing.process import BaseProcess
 import torch
 
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.run.progress import OnProgress
 from discrete_meanflow.signals import blocked_signal, stop_requests
 from dmf_reproduction import catalog
 from dmf_reproduction.engine.experiment import Cell
-from dmf_reproduction.engine.spec import Progress, RunSpec
+from dmf_reproduction.engine.spec import RunSpec
 from dmf_reproduction.engine.train_cell import train_cell
 
 READY = None  # a worker asks for its next cell; the answer None ends it
 
 
 def run_in_streams(
-    spec: RunSpec, cells: Sequence[Cell], jobs: int, on_progress: Callable[[Progress], None]
+    spec: RunSpec, cells: Sequence[Cell], jobs: int, on_progress: OnProgress
 ) -> None:
     """Train cells on one GPU, each in a thread with its own CUDA stream.
 
@@ -60,7 +61,7 @@ def run_in_processes(
     names: list[str],
     jobs: int,
     threads: int,
-    on_progress: Callable[[Progress], None],
+    on_progress: OnProgress,
 ) -> None:
     """Train cells in ``jobs`` processes of ``threads`` threads each.
 

@@ -1,55 +1,107 @@
-"""The command ``dmf``. Torch is imported by the commands that need it, not by ``--help``."""
+"""The command ``dmf``. Commands import PyTorch when they run, so that ``--help`` is quick.
+
+Other packages add commands through the entry-point group ``discrete_meanflow.commands``: each
+entry is a dataclass whose instances are callable.
+"""
 
 import contextlib
 import io
+import os
 import re
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any, Union
 
 import tyro
 
 from discrete_meanflow import __version__
-from discrete_meanflow.cli.generate import Evaluate, Export, Sample, Train
-from discrete_meanflow.cli.reproduce import Demo, Draw, List, Reproduce
-from discrete_meanflow.guard import run_guarded
+from discrete_meanflow.cli.evaluate import Evaluate
+from discrete_meanflow.cli.exit_codes import BAD_INPUT, run_guarded
+from discrete_meanflow.cli.export import Export
+from discrete_meanflow.cli.sample import Sample
+from discrete_meanflow.cli.train import Train
 
-Command = (
-    Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Sample, tyro.conf.subcommand("sample")]
-    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[List, tyro.conf.subcommand("list")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Draw, tyro.conf.subcommand("draw")]
+COMMANDS: dict[str, type] = {
+    "train": Train,
+    "sample": Sample,
+    "evaluate": Evaluate,
+    "export": Export,
+}
+GROUP = "discrete_meanflow.commands"
+DESCRIPTION = (
+    "Train on a file, then generate new records in one forward pass. "
+    f"This is version {__version__}; dmf --version prints it. dmf COMMAND --help shows all options."
 )
+SPIN_COUNT = "3000"
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--version"]:
+    """Run the command in ``sys.argv`` and exit with its code."""
+    set_spin_count()
+    words = sys.argv[1:]
+    if words == ["--version"]:
         print(f"dmf {__version__}")
         return
-    sys.exit(run_guarded(_parsed()))
+    sys.exit(run_guarded(_parse(_commands(words))))
 
 
-def _parsed() -> Callable[[], None]:
-    """The command as given; what the parser objects to becomes one line."""
-    objection = io.StringIO()
+def set_spin_count() -> None:
+    """Let waiting OpenMP threads sleep soon, unless the user has set it or torch is loaded.
+
+    By default they spin a hundred times as long: with other programs on the same cores, threads do
+    little else. PyTorch reads the variable when it is imported.
+    """
+    if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+
+
+def _commands(words: list[str]) -> dict[str, type]:
+    """The commands to choose from. Other packages are loaded only if they are needed."""
+    name = words[0] if words else "--help"
+    if name in COMMANDS:
+        return COMMANDS
+    others = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name.startswith("-"):
+        return COMMANDS | dict(_load(others.values()))
+    if name not in others:
+        known = ", ".join([*COMMANDS, *others])
+        print(f"dmf: unknown command '{name}'; known: {known}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    commands = dict(_load([others[name]]))
+    if not commands:
+        module = others[name].value.partition(":")[0]
+        print(f"dmf: cannot import {module}, which provides '{name}'", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    return COMMANDS | commands
+
+
+def _load(entries: Iterable[EntryPoint]) -> Iterable[tuple[str, type]]:
+    """Load commands; a package that is not importable has none."""
+    for entry in entries:
+        with contextlib.suppress(ImportError):
+            yield entry.name, entry.load()
+
+
+def _parse(commands: dict[str, type]) -> Callable[[], None]:
+    """Parse ``sys.argv``; an error of the parser becomes one line."""
+    types = tuple(
+        Annotated[command, tyro.conf.subcommand(name)] for name, command in commands.items()
+    )
+    choice: Any = Union[types]  # noqa: UP007 - of a tuple
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(objection):
-            return tyro.cli(
-                Command, prog="dmf", description="One-step generation of discrete data."
-            )
+        with contextlib.redirect_stderr(message):
+            return tyro.cli(choice, prog="dmf", description=DESCRIPTION)
     except SystemExit as stop:
         if stop.code:
-            print(f"dmf: {_in_one_line(objection.getvalue())}", file=sys.stderr)
+            print(f"dmf: {_one_line(message.getvalue())}", file=sys.stderr)
         raise
 
 
-def _in_one_line(box: str) -> str:
-    """What stands in a box without its heading, which says the same, rules between its parts."""
-    body = re.sub(r"\A(╭.*|.*\n *-{3,} *)\n", "", box)  # as a terminal has it, or a plain one
+def _one_line(box: str) -> str:
+    """The text of the parser's box without its heading, which repeats it."""
+    body = re.sub(r"\A(╭.*|.*\n *-{3,} *)\n", "", box)  # on a terminal, and elsewhere
     parts = re.split("─{3,}|-{3,}", body)
-    said = (" ".join(re.sub(r"[^\x20-\x7e]+", " ", part).split()).rstrip(".") for part in parts)
-    return "; ".join(filter(None, said))
+    texts = (" ".join(re.sub(r"[^\x20-\x7e]+", " ", part).split()).rstrip(".") for part in parts)
+    return "; ".join(filter(None, texts))

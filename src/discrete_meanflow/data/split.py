@@ -1,24 +1,25 @@
-"""Each record once, and some of them apart. There may be more than fit into memory."""
+"""Remove duplicates and split records, also where they do not fit into memory."""
 
 import numpy
 import torch
 
 from discrete_meanflow.data.scratch import scratch_array
 from discrete_meanflow.data.tokens import chunk_rows
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.types import State
 
 SORTED = 1 << 25  # tokens whose rows are sorted together
-FACTOR = 1 << 63  # what symbols are multiplied with is less than this
+HELD_OUT_FRACTION, MOST_HELD_OUT = 0.15, 10_000  # by default
+FACTOR = 1 << 63  # random factors of the row sums are smaller
 
 
 def distinct(tokens: State) -> State:
-    """Each row once, in the order of first occurrence."""
+    """Return each row once, in the order of first occurrence."""
     return take_rows(tokens, first_occurrences(tokens))
 
 
 def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
-    """Rows for training and ``held_out`` rows apart; duplicates are removed before."""
+    """Split distinct rows at random into training rows and ``held_out`` rows."""
     once = first_occurrences(tokens)
     check_held_out(held_out, len(once))
     order = once[shuffled(len(once), seed)]
@@ -28,67 +29,114 @@ def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
 def check_held_out(held_out: int, count: int) -> None:
     if not 0 < held_out < count:
         raise InputError(
-            f"split: {held_out} of {count} distinct records cannot be held out, as both "
-            "parts need at least one"
+            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
+            "at least one"
         )
 
 
 def first_occurrences(tokens: State) -> numpy.ndarray:
-    """The rows that are like none before them.
+    """The indices of rows that differ from all rows before them.
 
-    Rows that are alike have like sums, so sums are sorted in the place of rows, in as many parts
-    as it takes.
+    Equal rows have equal sums, so sums are sorted instead of rows, in parts that fit into memory.
     """
-    given, parts = tokens.numpy(), 1 + tokens.numel() // SORTED
-    sums, part = _sums(given, parts)
-    first, few = numpy.zeros(len(given), bool), chunk_rows(given.shape[1])
-    for each in range(parts):
-        rows = numpy.flatnonzero(part == each)
-        their = sums[rows]
-        order = their.argsort(kind="stable")
-        rows, their = rows[order], their[order]
-        new = numpy.diff(their, prepend=~their[:1]) != 0
-        like = rows[new][new.cumsum() - 1]  # for each row the first that has its sum
-        # All that are alike are in one part, which may be long.
-        lots = (slice(i, i + few) for i in range(0, len(rows), few))
-        if all((given[rows[some]] == given[like[some]]).all() for some in lots):
-            first[rows[new]] = True
-        else:  # rows that differ, and their sums do not
-            first[rows[numpy.unique(given[rows], axis=0, return_index=True)[1]]] = True
-    return numpy.flatnonzero(first).astype(_places(len(given)))
+    array, parts = tokens.numpy(), 1 + tokens.numel() // SORTED
+    sums, part = _sums(array, parts)
+    is_first, size = numpy.zeros(len(array), bool), chunk_rows(array.shape[1])
+    for number in range(parts):
+        rows = numpy.flatnonzero(part == number)
+        part_sums = sums[rows]
+        order = part_sums.argsort(kind="stable")
+        rows, part_sums = rows[order], part_sums[order]
+        new = numpy.diff(part_sums, prepend=~part_sums[:1]) != 0
+        twins = rows[new][new.cumsum() - 1]  # for each row the first with the same sum
+        # Equal rows are all in one part, which may be long.
+        chunks = (slice(i, i + size) for i in range(0, len(rows), size))
+        if all((array[rows[chunk]] == array[twins[chunk]]).all() for chunk in chunks):
+            is_first[rows[new]] = True
+        else:  # different rows with equal sums
+            is_first[rows[numpy.unique(array[rows], axis=0, return_index=True)[1]]] = True
+    return numpy.flatnonzero(is_first).astype(_index_type(len(array)))
 
 
 def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Of the symbols of each row, each times a number of its place; and the part that the row
-    belongs to, which its sum tells."""
+    """A random linear combination of the symbols of each row, and the part that follows from it."""
     factors = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
-    sums, part = (
-        scratch_array((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16)
-    )
-    few = chunk_rows(rows.shape[1])
-    for i in range(0, len(rows), few):
-        some = rows[i : i + few].astype(numpy.uint64) @ factors
-        sums[i : i + few] = some
-        part[i : i + few] = (some >> numpy.uint64(40)) % numpy.uint64(parts)
+    sums, part = (scratch_array((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16))
+    size = chunk_rows(rows.shape[1])
+    for i in range(0, len(rows), size):
+        products = rows[i : i + size].astype(numpy.uint64) @ factors
+        sums[i : i + size] = products
+        part[i : i + size] = (products >> numpy.uint64(40)) % numpy.uint64(parts)
     return sums, part
 
 
 def shuffled(count: int, seed: int) -> numpy.ndarray:
     """The numbers below ``count`` in random order."""
-    order: numpy.ndarray = numpy.arange(count, dtype=_places(count))
+    order: numpy.ndarray = numpy.arange(count, dtype=_index_type(count))
     numpy.random.default_rng(seed).shuffle(order)
     return order
 
 
-def _places(count: int) -> type:
-    """The smallest numbers that so many rows can be counted in: there may be many."""
+def _index_type(count: int) -> type:
+    """The smallest integers that index ``count`` rows, since there may be many."""
     return numpy.int32 if count < 1 << 31 else numpy.int64
 
 
 def take_rows(tokens: State, order: numpy.ndarray) -> State:
-    """Those rows, in that order."""
-    given, few = tokens.numpy(), chunk_rows(tokens.shape[1])
-    rows = scratch_array((len(order), tokens.shape[1]), given.dtype)
-    for i in range(0, len(order), few):
-        rows[i : i + few] = given[order[i : i + few]]
+    """Return rows in a given order."""
+    array, size = tokens.numpy(), chunk_rows(tokens.shape[1])
+    rows = scratch_array((len(order), tokens.shape[1]), array.dtype)
+    for i in range(0, len(order), size):
+        rows[i : i + size] = array[order[i : i + size]]
     return torch.from_numpy(rows)
+
+
+def train_test_split(
+    tokens: State, held_out: int | None, seed: int, keep_duplicates: bool, length: int | None = None
+) -> tuple[State, State, dict[str, int]]:
+    """Split records at random; return both parts and the number of duplicates.
+
+    Strings are kept once, and no string is in both parts. Rows of a table and arrays are samples
+    of a law in which some values are more likely, so their duplicates stay, and the held-out part
+    is a sample of the same law.
+
+    Args:
+        tokens: records, ``(N, D)``.
+        held_out: size of the second part; None: 15 %, at most 10,000.
+        seed: random seed.
+        keep_duplicates: whether equal records stay.
+        length: positions of a record without its class; equal strings of different classes stay
+            together.
+    """
+    once = first_occurrences(tokens)
+    if len(once) < 2:
+        raise DataError("the data has only one distinct record; a generator needs more")
+    duplicates = len(tokens) - len(once)
+    name = "duplicates kept" if keep_duplicates else "duplicates removed"
+    rows, groups = (numpy.arange(len(tokens)) if keep_duplicates else once), None
+    if not keep_duplicates and length is not None and length < tokens.shape[1]:
+        strings = tokens.numpy()[once, :length]
+        groups = numpy.unique(strings, axis=0, return_inverse=True)[1].reshape(-1)
+    count = len(rows) if groups is None else int(groups.max()) + 1
+    held_out = default_held_out(count) if held_out is None else held_out
+    check_held_out(held_out, count)
+    is_held_out = numpy.zeros(count, bool)
+    is_held_out[shuffled(count, seed)[:held_out]] = True
+    # In random order: files are sorted, and halves of the held-out part are compared.
+    order = shuffled(len(rows), seed)
+    test = is_held_out[order] if groups is None else is_held_out[groups[order]]
+    parts = (take_rows(tokens, rows[order[~test]]), take_rows(tokens, rows[order[test]]))
+    return *parts, {"distinct": len(once), name: duplicates}
+
+
+def split_off_end(tokens: State, held_out: int | None) -> tuple[State, State]:
+    """Hold out the end of one long text; its windows stay in order, duplicates included."""
+    held_out = default_held_out(len(tokens)) if held_out is None else held_out
+    if not 0 < held_out < len(tokens):
+        raise InputError(f"cannot hold out {held_out} of {len(tokens)} windows")
+    return tokens[:-held_out], tokens[-held_out:]
+
+
+def default_held_out(count: int) -> int:
+    """15 % of the records, at most 10,000."""
+    return max(1, min(MOST_HELD_OUT, int(HELD_OUT_FRACTION * count)))

@@ -1,199 +1,190 @@
-"""The samples of a run that are judged. They can be kept in its folder: where there is a GPU to
-draw them may not be where there are the packages that judge."""
+"""The samples of an evaluation, kept in the run folder.
+
+The machine that draws them may have a GPU, and the one that scores them scikit-learn.
+"""
 
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy
 import torch
-from safetensors import SafetensorError, safe_open
 
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
-from discrete_meanflow.metric.reference_lm import MIN_STEPS, ReferenceLM
-from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model.one_step_model import OneStepModel
-from discrete_meanflow.model.prepare import FEWEST_JUDGED
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.metric.reference_lm import ReferenceLM
+from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
+from discrete_meanflow.model.prepare import FEWEST_HELD_OUT
+from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
+from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.tensor_files import (
+    check_tokens,
+    read_metadata,
+    read_tensors,
+    read_tokens,
+    write_tokens,
+)
+from discrete_meanflow.run.environment import environment
+from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
 
-Json = dict[str, Any]
-STEPS = (1, 2, 4, 8, 16)
-FEWEST_READ = 1000  # records that a reader can learn from
+SAMPLES = "samples.safetensors"
+REAL = "held out"  # the row of the table that shows the score of real data
+FEWEST_LM_RECORDS = 1000  # that a reference LM can learn from
 MOST_BITS = 1e3  # per symbol
-MISREAD = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-HELD_OUT, SAMPLES = "held out", "samples"
-
-
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """``n`` records at each number of steps; ``reading`` steps train a reader, which tells bits
-    per symbol, on held-out records that are compared with nothing."""
-
-    n: int = 2000
-    seed: int = 0
-    steps: tuple[int, ...] = STEPS
-    reading: int = 0
-
-    def __post_init__(self) -> None:
-        if self.n < 4:
-            raise InputError(f"evaluate: at least 4 records, got {self.n}")
-        if not self.steps or min(self.steps) < 1 or len(set(self.steps)) < len(self.steps):
-            given = " ".join(map(str, self.steps)) or "none"
-            raise InputError(f"evaluate: numbers of steps from 1, each once, got {given}")
-        if self.reading and self.reading < MIN_STEPS:
-            raise InputError(f"a reader needs at least {MIN_STEPS} steps, got {self.reading}")
-
-    @property
-    def options(self) -> str:
-        """As they are given to a command."""
-        steps = " ".join(map(str, self.steps))
-        reading = f" --reading {self.reading}" * bool(self.reading)
-        return f"-n {self.n} --seed {self.seed} --steps {steps}{reading}"
+DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
 class EvalSplit:
-    """What is held out: records to compare with, as many in the place of samples, and the rest."""
+    """The held-out records of an evaluation.
+
+    Args:
+        reference: records that samples are compared with.
+        real: as many records that are scored like samples, which shows what is possible.
+        rest: all others; a reference LM learns from them.
+    """
 
     reference: State
-    fresh: State
+    real: State
     rest: State
 
     @classmethod
-    def of(cls, folder: Path, codec: Codec, n: int) -> "EvalSplit":
-        held_out = run.read_tokens(folder, run.HELD_OUT, codec)
-        if len(held_out) < FEWEST_JUDGED:
-            few = f"{len(held_out)} held-out records are too few; at least {FEWEST_JUDGED}"
-            raise InputError(f"evaluate: {few}")
+    def read(cls, folder: Path, codec: Codec, n: int) -> "EvalSplit":
+        held_out = read_tokens(folder / HELD_OUT, codec)
+        if len(held_out) < FEWEST_HELD_OUT:
+            raise InputError(
+                f"evaluate: {len(held_out)} held-out records are too few, at least "
+                f"{FEWEST_HELD_OUT} are needed; train again with --held-out N"
+            )
         count = min(n, len(held_out) // 2)
-        # Of a text they come in its order, and what is written side by side is alike.
+        # In random order: neighbouring windows of a text are alike.
         order = numpy.random.default_rng(0).permutation(2 * count)
-        reference, fresh = held_out[torch.from_numpy(order)].split(count)
-        return cls(reference, fresh, held_out[2 * count :])
+        reference, real = held_out[torch.from_numpy(order)].split(count)
+        return cls(reference, real, held_out[2 * count :])
+
+    def lm_records(self, kind: Kind, codec: Codec) -> State:
+        """The records that a reference LM learns from: windows of a text start anywhere."""
+        rest = self.rest[:, : codec.bare.length]  # without the class
+        if len(rest) < FEWEST_LM_RECORDS:
+            raise InputError(
+                f"the reference LM needs {FEWEST_LM_RECORDS} held-out records besides those that "
+                f"are compared, and {len(rest)} are left; use a smaller -n, or train with a larger "
+                "--held-out"
+            )
+        return rest.flatten().unfold(0, rest.shape[1], 1) if isinstance(kind, Windows) else rest
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Samples at each number of steps, what a reader makes of them, and where they were drawn."""
+class EvalSamples:
+    """Samples at each number of steps.
 
-    asked: EvaluateOptions
-    samples: dict[int, State]
-    bits: dict[str, float]  # of the held-out records, too; of none without a reader
+    Args:
+        options: what was asked for.
+        tokens: samples by number of steps.
+        bits: bits per symbol by row of the table; empty without a reference LM.
+        environment: where they were drawn.
+    """
+
+    options: EvaluateOptions
+    tokens: dict[int, State]
+    bits: dict[str, float]
     environment: Json
 
-    def judged(self, compared: EvalSplit) -> dict[str, State]:
-        """All that is scored, by name."""
-        return {HELD_OUT: compared.fresh} | {in_words(k): x for k, x in self.samples.items()}
+    def rows(self, split: EvalSplit) -> dict[str, State]:
+        """All records that are scored, by row of the table."""
+        return {REAL: split.real} | {row_name(k): x for k, x in self.tokens.items()}
 
 
-def compare(folder: Path, asked: EvaluateOptions) -> tuple[EvalSplit, State | None]:
-    """What samples are compared with, and what a reader learns from; refused where it is too few.
-
-    A run need not be trained to be asked.
-    """
-    config = run.read_config(folder)
-    compared = EvalSplit.of(folder, config.codec, asked.n)
-    if not asked.reading:
-        return compared, None
-    return compared, _to_read(compared.rest[:, : config.codec.bare.length], config.kind)
-
-
-def draw(model: OneStepModel, asked: EvaluateOptions) -> Drawn:
-    codec = model.config.codec
-    compared, rest = compare(model.folder, asked)
-    length = codec.bare.length  # without the class
-    samples = {
-        k: torch.cat(list(model.tokens(len(compared.fresh), k, seed=asked.seed)))
-        for k in asked.steps
-    }
-    drawn = Drawn(asked, samples, {}, run.environment())
-    if rest is None:
-        return drawn
-    device = str(model.kernel.home.device)
-    reader = ReferenceLM.fit(rest, codec.bare.vocabulary, device, asked.reading)
-    bits = {who: reader.bits(x[:, :length]) for who, x in drawn.judged(compared).items()}
-    return replace(drawn, bits=bits)
-
-
-def in_words(steps: int) -> str:
+def row_name(steps: int) -> str:
     return f"{steps} step{'s' * (steps > 1)}"
 
 
-def _to_read(rest: State, kind: Kind) -> State:
-    """Records that a reader learns from; of a text, windows that begin anywhere."""
-    if len(rest) < FEWEST_READ:
-        raise InputError(
-            f"a reader needs {FEWEST_READ} held-out records beside those that are compared, and "
-            f"{len(rest)} are left: a smaller -n, or dmf train with a larger --held-out"
-        )
-    return rest.flatten().unfold(0, rest.shape[1], 1) if isinstance(kind, Windows) else rest
-
-
-def keep(folder: Path, drawn: Drawn) -> None:
-    """Write the samples into the folder of their run."""
-    about = {
-        "asked": asdict(drawn.asked),
-        "bits": drawn.bits,
-        "environment": drawn.environment,
-        "weights": _weights(folder),
+def draw(folder: Path, config: Config, kernel: Kernel, options: EvaluateOptions) -> EvalSamples:
+    """Draw samples, and train a reference LM if asked to."""
+    codec = config.codec
+    split = EvalSplit.read(folder, codec, options.n)
+    lm_records = split.lm_records(config.kind, codec) if options.lm_steps else None
+    count = len(split.real)
+    tokens = {
+        k: torch.cat(list(sample_tokens(kernel, config, SampleOptions(count, k, options.seed))))
+        for k in options.steps
     }
-    tokens = {str(k): x for k, x in drawn.samples.items()}
-    words = {name: json.dumps(value) for name, value in about.items()}
-    vocabulary = run.read_config(folder).codec.vocabulary
-    run.write_tokens(folder / f"{SAMPLES}.safetensors", tokens, vocabulary, words)
+    samples = EvalSamples(options, tokens, {}, environment())
+    if lm_records is None:
+        return samples
+    device, length = str(kernel.home.device), codec.bare.length
+    lm = ReferenceLM.fit(lm_records, codec.bare.vocabulary, device, options.lm_steps)
+    bits = {name: lm.bits(x[:, :length]) for name, x in samples.rows(split).items()}
+    return replace(samples, bits=bits)
 
 
-def find(folder: Path, asked: EvaluateOptions) -> Drawn | None:
-    """The samples that are kept in the folder, if they are these, by the weights that are there.
+def save_samples(folder: Path, config: Config, samples: EvalSamples) -> None:
+    """Write the samples into the run folder."""
+    content = {
+        "options": asdict(samples.options),
+        "bits": samples.bits,
+        "environment": samples.environment,
+        "weights": _weights_digest(folder),
+    }
+    tokens = {str(k): x for k, x in samples.tokens.items()}
+    metadata = {name: json.dumps(value) for name, value in content.items()}
+    write_tokens(folder / SAMPLES, tokens, config.codec.vocabulary, metadata)
 
-    Where the weights are missing, they were left where the samples were drawn.
+
+def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> EvalSamples | None:
+    """Read the samples of the run folder if they fit the options and the weights.
+
+    Where the weights are missing, they stayed on the machine that drew the samples.
     """
-    path, weights = folder / f"{SAMPLES}.safetensors", _weights(folder)
+    path, weights = folder / SAMPLES, _weights_digest(folder)
     if not path.is_file():
         return None
-    codec = run.read_config(folder).codec
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = {name: json.loads(value) for name, value in (file.metadata() or {}).items()}
-        kept = EvaluateOptions(**(about["asked"] | {"steps": tuple(about["asked"]["steps"])}))
-        who = [HELD_OUT, *map(in_words, kept.steps)] if kept.reading else []
-        bits = {name: float(about["bits"][name]) for name in who}
-        environment = {name: about["environment"][name] for name in run.environment()}
-        _check(bits, environment)
-        by = about["weights"]
-    except (SafetensorError, OSError, *MISREAD) as error:
-        raise InputError(f"{path} is damaged; delete it ({error})") from None
-    elsewhere = environment["gpu"] != run.environment()["gpu"]
-    if kept != asked and (weights is None or elsewhere):
-        where = f", drawn on {environment['gpu'] or environment['machine']}" * elsewhere
+    saved, digest_then = _read_saved(path)
+    gpu, elsewhere = saved.environment["gpu"], saved.environment["gpu"] != environment()["gpu"]
+    if saved.options != options and (weights is None or elsewhere):
+        where = f", drawn on {gpu or saved.environment['machine']}" * elsewhere
         raise InputError(
-            f"{path} holds other samples{where}: dmf evaluate {folder} {kept.options}"
-            + "; or delete it, to draw here" * (weights is not None)
+            f"{path} contains samples of other options{where}; use dmf evaluate {folder} "
+            f"{saved.options.command_line}" + ", or delete it" * (weights is not None)
         )
-    if kept != asked or weights not in (None, by):
+    if saved.options != options or weights not in (None, digest_then):
         return None
-    samples = run.read_tensors(path, {str(k) for k in asked.steps})
-    count = len(EvalSplit.of(folder, codec, asked.n).fresh)
-    for each in samples.values():
-        run.check_tokens(path, each, codec)
-        if len(each) != count:
-            raise InputError(f"{path} is damaged; delete it ({len(each)} samples, not {count})")
-    return Drawn(asked, {k: samples[str(k)] for k in asked.steps}, bits, environment)
+    tensors = read_tensors(path, {str(k) for k in options.steps})
+    count = len(EvalSplit.read(folder, config.codec, options.n).real)
+    for tokens in tensors.values():
+        check_tokens(path, tokens, config.codec)
+        if len(tokens) != count:
+            raise InputError(f"{path} is damaged: {len(tokens)} samples, not {count}; delete it")
+    return replace(saved, tokens={k: tensors[str(k)] for k in options.steps})
 
 
-def _check(bits: dict[str, float], environment: Json) -> None:
-    """What comes from a file is written again, and drawn."""
+def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
+    """The saved samples, without their tokens, and the digest of the weights that drew them."""
+    try:
+        content = {name: json.loads(value) for name, value in read_metadata(path).items()}
+        options = EvaluateOptions(**content["options"])
+        names = [REAL, *map(row_name, options.steps)] if options.lm_steps else []
+        bits = {name: float(content["bits"][name]) for name in names}
+        where = {name: content["environment"][name] for name in environment()}
+        _check(bits, where)
+        return EvalSamples(options, {}, bits, where), content["weights"]
+    except DAMAGED as error:
+        raise InputError(f"{path} is damaged; delete it ({error})") from None
+
+
+def _check(bits: dict[str, float], where: Json) -> None:
+    """Check what is copied from a file into the evaluation."""
     if not all(0 <= value <= MOST_BITS for value in bits.values()):
         raise ValueError(f"bits of {bits}")
-    for value in environment.values():
+    for value in where.values():
         if value is not None:
             str.encode(value)
 
 
-def _weights(folder: Path) -> str | None:
-    path = folder / run.WEIGHTS
+def _weights_digest(folder: Path) -> str | None:
+    path = folder / WEIGHTS
     return digest(path) if path.is_file() else None

@@ -1,8 +1,7 @@
-"""Judge a run by the records it has not seen, with their own sampling noise as the floor."""
+"""Score samples against held-out records. The score of real data shows what is possible."""
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,95 +12,108 @@ from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.tokens import CHUNK_ROWS
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
-from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model.eval_samples import Drawn, EvalSplit, EvaluateOptions, draw
-from discrete_meanflow.model.one_step_model import OneStepModel
+from discrete_meanflow.model.eval_samples import EvalSamples, EvalSplit
+from discrete_meanflow.model.run_folder import TRAIN, Config
+from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
 
-Json = dict[str, Any]
-MOST_WINDOWS = 1_000_000  # of a text, whose words are known
+MOST_WINDOWS = 1_000_000  # of a text, from which the known words are collected
+LEGEND = {
+    "pair TV": "total variation distance of symbol pairs from held-out data, 0 to 1",
+    "triple TV": "the same for three symbols in a row",
+    "unique": "fraction of distinct samples",
+    "copies": "fraction of samples that are training records",
+    "nearest": "mean distance to the nearest training record, as a fraction of positions",
+    "C2ST AUC": "AUC of a classifier two-sample test; 0.5: indistinguishable from real data",
+    "well-formed": "fraction of samples that are not empty and have no symbol after their end",
+    "pair covariance": "correlation of the covariances of position pairs with held-out data",
+    "known words": "fraction of words that occur in the training text",
+    "bits": "bits per symbol under a reference language model",
+    "entropy": "entropy of the symbols of a sample, in bits",
+    "valid": "fraction of samples that are valid for their kind of data",
+}
 
 
-def evaluate(model: OneStepModel, asked: EvaluateOptions) -> Json:
-    """Draw samples and judge them."""
-    return judged(model.folder, draw(model, asked))
-
-
-def judged(folder: Path, drawn: Drawn) -> Json:
-    """Scores at each number of steps, and those of held-out records in the place of samples."""
-    config = run.read_config(folder)
-    train = run.read_tokens(folder, run.TRAIN, config.codec)
-    compared = EvalSplit.of(folder, config.codec, drawn.asked.n)
-    judge = Evaluator(config, train, compared.reference)
+def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
+    """Scores at each number of steps, and those of held-out records."""
+    train = read_tokens(folder / TRAIN, config.codec)
+    split = EvalSplit.read(folder, config.codec, samples.options.n)
+    evaluator = Evaluator(config, train, split.reference)
     return {
-        "records": len(compared.fresh),
-        "seed": drawn.asked.seed,
-        "reading": drawn.asked.reading,
-        "sought among": {
+        "records": len(split.real),
+        "seed": samples.options.seed,
+        "lm_steps": samples.options.lm_steps,
+        "training records compared": {
             "copies": min(len(train), two_samples.MAX_COPIES_SEARCHED),
-            "nearest": two_samples.neighbours_among(compared.fresh, train),
+            "nearest": two_samples.neighbours_among(split.real, train),
         },
-        "environment": drawn.environment,
-        "scores": {who: judge(x, drawn.bits.get(who)) for who, x in drawn.judged(compared).items()},
+        "environment": samples.environment,
+        "scores": {
+            name: evaluator(x, samples.bits.get(name)) for name, x in samples.rows(split).items()
+        },
     }
 
 
 class Evaluator:
-    """Scores of records against held-out ones and against what was trained on."""
+    """Scores records against held-out records and the training set."""
 
-    def __init__(self, config: run.Config, train: State, reference: State) -> None:
+    def __init__(self, config: Config, train: State, reference: State) -> None:
         self.kind, self.codec = config.kind, config.codec.bare
-        self.train, self.reference = (each[:, : self.codec.length] for each in (train, reference))
+        length = self.codec.length  # without the class
+        self.train, self.reference = train[:, :length], reference[:, :length]
 
     def __call__(self, x: State, bits: float | None = None) -> Json:
-        """``bits`` per symbol are what a reader told."""
-        codec = self.codec
-        x = x[:, : codec.length]  # the record, without its class
-        n, reference, records = codec.vocabulary, self.reference, codec.decode(x)
-        if isinstance(codec, TextCodec | SubwordCodec):
-            pad = codec.pad
-            tv = {
-                "pair TV": two_samples.ngram_tv(x, reference, n, 2, pad),
-                "triple TV": two_samples.ngram_tv(x, reference, n, 3, pad),
-            }
-        else:
-            tv = {"pair TV": two_samples.column_pair_tv(x, reference, n)}
-        found = {
-            **tv,
+        """Score records ``x``; ``bits`` per symbol come from a reference LM."""
+        codec, reference = self.codec, self.reference
+        x = x[:, : codec.length]
+        records = codec.decode(x)
+        scores = {
+            **self._distances(x),
             "unique": len(torch.unique(x, dim=0)) / len(x),
             "copies": two_samples.copies(x, self.train),
             "nearest": two_samples.nearest(x, self.train),
-            "AUC": two_samples.c2st_auc(self.reference, x),
+            "C2ST AUC": two_samples.c2st_auc(reference, x),
         }
         if isinstance(codec, TextCodec | SubwordCodec):
-            found["well-formed"] = _well_formed(x, codec.pad)
-            if isinstance(self.kind, Fasta) and codec.pad is None:  # aligned: places mean something
-                found["two sites"] = pair_covariance_correlation(x, reference, n)
+            scores["well-formed"] = _well_formed(x, codec.pad)
+            if isinstance(self.kind, Fasta) and codec.pad is None:  # an alignment
+                scores["pair covariance"] = pair_covariance_correlation(
+                    x, reference, codec.vocabulary
+                )
         if isinstance(self.kind, Windows):
-            found["known words"] = text.known_words(records, self._vocabulary)
+            scores["known words"] = text.known_words(records, self._words)
         if bits is not None:
-            found["bits"] = bits
-            found["entropy"] = text.letter_entropy(x, n)
+            scores["bits"] = bits
+            scores["entropy"] = text.letter_entropy(x, codec.vocabulary)
         if isinstance(codec, TableCodec):
-            found["valid"] = two_samples.pairs_seen(x, self.train, n)
-        valid = self.kind.valid(records)
-        if valid is not None:
-            found["valid"] = sum(valid) / len(valid)
-        return found
+            scores["valid"] = two_samples.pairs_seen(x, self.train, codec.vocabulary)
+        if (valid := self.kind.valid(records)) is not None:
+            scores["valid"] = sum(valid) / len(valid)
+        return scores
+
+    def _distances(self, x: State) -> Json:
+        codec, reference, n = self.codec, self.reference, self.codec.vocabulary
+        if not isinstance(codec, TextCodec | SubwordCodec):
+            return {"pair TV": two_samples.column_pair_tv(x, reference, n)}
+        return {
+            "pair TV": two_samples.ngram_tv(x, reference, n, 2, codec.pad),
+            "triple TV": two_samples.ngram_tv(x, reference, n, 3, codec.pad),
+        }
 
     @cached_property
-    def _vocabulary(self) -> set[str]:
-        """The words of what was trained on, whose windows follow each other."""
-        found: set[str] = set()
-        for some in self.train[:MOST_WINDOWS].split(CHUNK_ROWS):
-            found.update(self.codec.decode(some.reshape(1, -1))[0].split())
-        return found
+    def _words(self) -> set[str]:
+        """The words of the training text, whose windows follow each other."""
+        words: set[str] = set()
+        for rows in self.train[:MOST_WINDOWS].split(CHUNK_ROWS):
+            words.update(self.codec.decode(rows.reshape(1, -1))[0].split())
+        return words
 
 
 def _well_formed(x: State, pad: int | None) -> float:
-    """The share that is not empty and has nothing behind its end."""
+    """The fraction of records that are not empty and have no symbol after their end."""
     if pad is None:
         return 1.0
     ended = x == pad
-    goes_on = (ended[:, :-1] & ~ended[:, 1:]).any(1)
-    return (~ended[:, 0] & ~goes_on).double().mean().item()
+    continues = (ended[:, :-1] & ~ended[:, 1:]).any(1)
+    return (~ended[:, 0] & ~continues).double().mean().item()

@@ -1,4 +1,4 @@
-"""The generator as one ONNX graph: noise and what is known in, probabilities out."""
+"""The generator as one ONNX graph: noise and observed tokens in, probabilities out."""
 
 import contextlib
 import copy
@@ -15,32 +15,31 @@ from torch import Tensor, nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import replace_atomically
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.model.one_step_model import OneStepModel
-from discrete_meanflow.model.plan import count
+from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs, State
 
 NEEDED = "export needs onnx, onnxscript and onnxruntime: pip install 'discrete-meanflow[onnx]'"
-LARGEST = 300_000_000  # beyond, ONNX wants a second file
+LARGEST = 300_000_000  # parameters; more need a second file
 CLOSE = 1e-4  # largest difference between the graph and PyTorch
 
 
 class Step(nn.Module):
-    """``(noise, tokens, held) -> X_{0,1}``: one forward pass, held positions as they are."""
+    """``(noise, tokens, observed) -> X_{0,1}``: one forward pass; observed positions stay."""
 
     def __init__(self, kernel: Kernel, vocabulary: int) -> None:
         super().__init__()
         self.kernel, self.vocabulary = kernel, vocabulary
 
-    def forward(self, noise: Tensor, tokens: State, held: Tensor) -> Probs:
+    def forward(self, noise: Tensor, tokens: State, observed: Tensor) -> Probs:
         """``(n, D, V), (n, D), (n, D) -> (n, D, V)``."""
         known = delta(tokens, self.vocabulary, noise.dtype)
-        x = torch.where(held[..., None], known, noise)
-        r = held.to(noise.dtype)
+        x = torch.where(observed[..., None], known, noise)
+        r = observed.to(noise.dtype)
         return self.kernel.probs(x, r, torch.ones_like(r))
 
 
-def export(model: OneStepModel, path: Path) -> float:
+def export(kernel: Kernel, config: Config, path: Path) -> float:
     """Write the graph, run it, and return its largest difference from PyTorch."""
     try:
         import onnx  # noqa: F401
@@ -48,27 +47,27 @@ def export(model: OneStepModel, path: Path) -> float:
         import onnxscript  # noqa: F401
     except ImportError:
         raise InputError(NEEDED) from None
-    codec = model.config.codec
-    if count(model.kernel) > LARGEST:
+    codec = config.codec
+    if config.plan.parameter_count(codec) > LARGEST:
         raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")
-    # A copy: the caller's kernel stays where it is, and as it is.
-    step = Step(copy.deepcopy(model.kernel).cpu().float(), codec.vocabulary).eval()
+    # A copy: the kernel of the caller keeps its device and type.
+    step = Step(copy.deepcopy(kernel).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
     with warnings.catch_warnings(), _silent("torch.onnx"):
-        warnings.simplefilter("ignore")  # of the exporter, about itself
+        warnings.simplefilter("ignore")  # the exporter warns about itself
         program = torch.onnx.export(
             step,
             example,
-            input_names=["noise", "tokens", "held"],
+            input_names=["noise", "tokens", "observed"],
             output_names=["probabilities"],
             dynamic_shapes=({0: batch}, {0: batch}, {0: batch}),
             dynamo=True,
             verbose=False,
         )
     assert program is not None
-    words = {"kind": model.config.kind.name, **codec.describe()}
-    program.model.metadata_props["codec"] = json.dumps(words, ensure_ascii=False)
+    description = {"kind": config.kind.name, **codec.describe()}
+    program.model.metadata_props["codec"] = json.dumps(description, ensure_ascii=False)
     with replace_atomically(path) as partial:
         program.save(str(partial))
         session = onnxruntime.InferenceSession(str(partial), providers=["CPUExecutionProvider"])
@@ -82,7 +81,7 @@ def export(model: OneStepModel, path: Path) -> float:
 
 @contextlib.contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Only errors are heard from a library's own log."""
+    """Show only errors of a library's log."""
     log = logging.getLogger(name)
     before = log.level
     log.setLevel(logging.ERROR)
@@ -93,17 +92,17 @@ def _silent(name: str) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _difference(session: Any, step: Step, given: tuple[Tensor, Tensor, Tensor]) -> float:
-    names = [each.name for each in session.get_inputs()]
-    feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
-    found = torch.from_numpy(session.run(None, feed)[0])
-    return (found - step(*given)).abs().max().item()
+def _difference(session: Any, step: Step, inputs: tuple[Tensor, Tensor, Tensor]) -> float:
+    names = [node.name for node in session.get_inputs()]
+    feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+    probabilities = torch.from_numpy(session.run(None, feed)[0])
+    return (probabilities - step(*inputs)).abs().max().item()
 
 
 def _example(vocabulary: int, length: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs of which the first position is held in every second record."""
+    """Inputs with the first position observed in every second record."""
     g = torch.Generator().manual_seed(0)
     noise = torch.randn(n, length, vocabulary, generator=g)
     tokens = torch.randint(vocabulary, (n, length), generator=g)
-    held = (torch.arange(length) == 0) & (torch.arange(n) % 2 == 0)[:, None]
-    return noise, tokens, held
+    observed = (torch.arange(length) == 0) & (torch.arange(n) % 2 == 0)[:, None]
+    return noise, tokens, observed

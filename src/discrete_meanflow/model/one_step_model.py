@@ -1,48 +1,58 @@
-"""A generator that answers in one forward pass."""
+"""A generator that needs one forward pass."""
 
 import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy
 import torch
 
-from discrete_meanflow.data import TokenArray
+from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model.plan import count
-from discrete_meanflow.model.prepare import dataset_of, prepare
-from discrete_meanflow.model.train import ProgressEvent, train
-from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import KernelSampler, chunk_size, logits
+from discrete_meanflow.model import run_folder
+from discrete_meanflow.model.eval_samples import draw
+from discrete_meanflow.model.evaluate import evaluate
+from discrete_meanflow.model.export import export
+from discrete_meanflow.model.options import EvaluateOptions, FitOptions, SampleOptions
+from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.model.run_folder import Config, read_config
+from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.train import train
+from discrete_meanflow.model.weights import read_weights
+from discrete_meanflow.run.json_files import Json
+from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.training import Distributed
-from discrete_meanflow.types import State
 
-MOST_GUIDANCE = 100.0
+
+def _ignore(event: ProgressEvent) -> None:
+    """The default callback of a training."""
 
 
 class OneStepModel:
-    """A trained kernel and the codec that turns its tokens into records.
+    """A trained kernel, and the codec that turns its tokens into records.
 
-    ``gen = OneStepModel.fit(names, minutes=3); gen.sample(5)``.
+    Example::
+
+        model = OneStepModel.fit(names, minutes=5)
+        model.sample(5, infill="ma??")
     """
 
-    def __init__(self, folder: Path, config: run.Config, kernel: Kernel) -> None:
+    def __init__(self, folder: Path, config: Config, kernel: Kernel) -> None:
         self.folder, self.config, self.kernel = folder, config, kernel
 
     def __repr__(self) -> str:
         codec, kernel = self.config.codec, self.kernel
+        count = self.config.plan.parameter_count(codec)
         return (
             f"OneStepModel({self.config.kind.name}, {codec.length} positions of "
-            f"{codec.vocabulary} symbols, {count(kernel):,} parameters on {kernel.home.device}, "
+            f"{codec.vocabulary} symbols, {count:,} parameters on {kernel.home.device}, "
             f"{str(self.folder)!r})"
         )
 
@@ -50,212 +60,168 @@ class OneStepModel:
     def fit(
         cls,
         records: Any,
-        minutes: float | None = 3.0,
+        minutes: float = FitOptions.minutes,
         *,
-        iterations: int | None = None,
-        size: float | None = None,
-        seed: int = 0,
-        device: str = "auto",
+        iterations: int | None = FitOptions.iterations,
+        size: float | None = FitOptions.size,
+        batch: int | None = FitOptions.batch,
+        accumulate: int = FitOptions.accumulate,
+        seed: int = FitOptions.seed,
+        held_out: int | None = FitOptions.held_out,
+        device: str = FitOptions.device,
         out: str | Path | None = None,
-        held_out: int | None = None,
         labels: Any = None,
         kind: str | None = None,
         tokenizer: str | Path | None = None,
         bins: int | None = None,
-        batch: int | None = None,
-        watch: Callable[[ProgressEvent], None] = lambda news: None,
+        on_progress: OnProgress = _ignore,
     ) -> "OneStepModel":
-        """Train on strings, rows, an array of whole numbers, a frame or a dataset.
+        """Train on records.
 
-        ``minutes`` is the time to train in, or ``iterations`` the steps; ``size`` the parameters of
-        the network and ``batch`` the records of a step, by default chosen from data and machine;
-        ``held_out`` how many records are kept apart for ``evaluate``; ``seed`` of the split, the
-        weights and all draws; ``device`` is auto, cpu or cuda.
-        ``out`` is the run folder, by default one that goes with the model; ``labels`` are the
-        classes of the records, or the column that they stand in; ``kind`` is what strings are
-        (smiles, fasta; by default lines); ``tokenizer`` is a Hugging Face tokenizers JSON, in whose
-        pieces they are read; ``bins`` cuts columns of numbers into so many values; ``watch`` hears
-        of each block.
+        Args:
+            records: strings, rows, an array of whole numbers, a pandas or polars frame, or a
+                PyTorch dataset.
+            minutes: training time; the number of steps is chosen to fill it.
+            iterations: number of optimiser steps, instead of a time.
+            size: parameters of the network; by default chosen from data and device.
+            batch: records per step; by default chosen from data and device.
+            accumulate: gradient accumulation steps.
+            seed: random seed for the split, initialisation and training.
+            held_out: records kept for :meth:`evaluate`; by default 15 %, at most 10,000.
+            device: auto, cpu or cuda.
+            out: run folder; by default a temporary one, deleted with the model.
+            labels: the class of each record, or the column that contains it.
+            kind: what strings are: lines (default), smiles or fasta.
+            tokenizer: a Hugging Face tokenizers JSON; strings become subwords.
+            bins: number of quantile bins for numeric columns.
+            on_progress: called with a ``ProgressEvent`` after each block of steps.
         """
-        numbers = {"minutes": minutes, "iterations": iterations, "size": size, "seed": seed,
-                   "held_out": held_out, "bins": bins, "batch": batch}  # fmt: skip
-        whole = {"iterations", "seed", "held_out", "bins", "batch"}
-        check_numbers("fit", numbers, whole)
-        iterations, held_out, batch = (
-            None if n is None else int(n) for n in (iterations, held_out, batch)
-        )
-        seed = int(seed)
-        known, dataset = dataset_of(records, _of_strings(kind, tokenizer), bins)
+        options = FitOptions(minutes, iterations, size, batch, accumulate, seed, held_out, device)
+        chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), bins)
         if labels is not None:
             dataset = add_classes(dataset, labels)
-        where = find_device(device)
-        passing = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
-        folder = passing / "run" if passing is not None else Path(out or "")
+        distributed = Distributed(device=find_device(options.device))
+        temporary = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
+        folder = Path(out) if out is not None else Path(temporary or "") / "run"
         try:
-            card = prepare(
-                folder, known, dataset, where, minutes=minutes, iterations=iterations, size=size,
-                seed=seed, held_out=held_out, batch=batch,
-            )  # fmt: skip
-            if "time" in card:
-                warnings.warn(f"fit takes {card['time']}", stacklevel=2)
-            if "warning" in card:
-                warnings.warn(f"fit: {card['warning']}", stacklevel=2)
-            model = cls.resume(folder, device, watch)
+            run_folder.check_new_folder(folder)
+            config, card = prepare(folder, chosen, dataset, options, distributed)
+            for hint in ("time", "warning"):
+                if hint in card:
+                    warnings.warn(f"fit: {card[hint]}", stacklevel=2)
+            model = cls._train(folder, config, distributed, on_progress)
         except BaseException as error:
-            if passing is not None and not isinstance(error, Interrupted):  # that can go on
-                shutil.rmtree(passing, ignore_errors=True)
+            if temporary is not None and not isinstance(error, Interrupted):  # that can resume
+                shutil.rmtree(temporary, ignore_errors=True)
             raise
-        if passing is not None:
-            weakref.finalize(model, shutil.rmtree, passing, ignore_errors=True)
+        if temporary is not None:
+            weakref.finalize(model, shutil.rmtree, temporary, ignore_errors=True)
         return model
 
     @classmethod
     def resume(
-        cls,
-        folder: str | Path,
-        device: str = "auto",
-        watch: Callable[[ProgressEvent], None] = lambda news: None,
+        cls, folder: str | Path, device: str = "auto", on_progress: OnProgress = _ignore
     ) -> "OneStepModel":
-        """Go on with a run that was stopped, to its end."""
+        """Continue a run that was stopped, to its end."""
+        folder = Path(folder)
+        distributed = Distributed(device=find_device(device))
+        return cls._train(folder, read_config(folder), distributed, on_progress)
+
+    @classmethod
+    def _train(
+        cls, folder: Path, config: Config, distributed: Distributed, on_progress: OnProgress
+    ) -> "OneStepModel":
         try:
-            train(Path(folder), Distributed(device=find_device(device)), watch)
+            train(folder, config, distributed, on_progress)
         except Interrupted:
             raise Interrupted(f"OneStepModel.resume({str(folder)!r})") from None
-        return cls.load(folder, device)
+        return cls(folder, config, read_weights(folder, config).to(distributed.device))
 
     @classmethod
     def load(
-        cls, folder: str | Path, device: str = "auto", *, so_far: bool = False
+        cls, folder: str | Path, device: str = "auto", *, from_checkpoint: bool = False
     ) -> "OneStepModel":
-        """The generator of a run folder, ``so_far`` also of one whose training has not ended.
+        """Load a run folder. Only JSON and safetensors are read.
 
-        Only JSON and safetensors are read.
+        Args:
+            folder: the run folder.
+            device: auto, cpu or cuda.
+            from_checkpoint: whether the newest checkpoint will do if training is not finished.
         """
-        config = run.read_config(Path(folder))
-        kernel = run.read_weights(Path(folder), config, so_far).to(find_device(device))
+        config = read_config(Path(folder))
+        kernel = read_weights(Path(folder), config, from_checkpoint).to(find_device(device))
         return cls(Path(folder), config, kernel)
 
     def save(self, folder: str | Path) -> None:
-        """Copy the run folder to where it is to be kept."""
-        run.copy(self.folder, Path(folder))
-
-    def evaluate(
-        self,
-        n: int = 2000,
-        seed: int = 0,
-        reading: int = 0,
-        steps: Iterable[int] = (1, 2, 4, 8, 16),
-    ) -> dict[str, Any]:
-        """Scores at each number of steps, beside those of held-out records."""
-        from discrete_meanflow.model.eval_samples import EvaluateOptions  # which know models
-        from discrete_meanflow.model.evaluate import evaluate
-
-        return evaluate(self, EvaluateOptions(n, seed, tuple(steps), reading))
-
-    def export(self, path: str | Path) -> float:
-        """Write one ONNX graph, noise in, probabilities out; its largest difference from here."""
-        from discrete_meanflow.model.export import export  # which takes models apart
-
-        return export(self, Path(path))
+        """Copy the run folder."""
+        run_folder.copy(self.folder, Path(folder))
 
     def sample(
         self,
         n: int,
-        steps: int = 1,
+        steps: int = SampleOptions.steps,
         *,
         seed: int | None = None,
-        clamp: Any = None,
+        infill: Any = None,
         label: Any = None,
-        guidance: float = 1.0,
+        guidance: float = SampleOptions.guidance,
         temperature: float | None = None,
         top_p: float | None = None,
         labels: bool = False,
     ) -> Any:
-        """n records, each from ``steps`` forward passes; ``clamp`` is what is known of them:
-        ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
+        """Generate records in the form in which they were given to :meth:`fit`.
 
-        ``label`` is their class; ``labels`` asks for the class of each, too: records and classes.
-        ``guidance`` above 1 makes them truer to what is known, and costs a second forward pass.
+        Args:
+            n: number of records.
+            steps: function evaluations per record.
+            seed: random seed; by default a new one each time.
+            infill: known part of the records: ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
+            label: class of the records.
+            guidance: classifier-free guidance scale for ``infill`` and ``label``; 1 disables it,
+                other values take a second forward pass.
+            temperature: softmax temperature.
+            top_p: nucleus sampling: keep the most likely symbols with this total probability.
+            labels: whether to return ``(records, classes)``.
         """
-        lots = self.tokens(
-            n, steps, seed=seed, clamp=clamp, label=label, guidance=guidance,
-            temperature=temperature, top_p=top_p,
-        )  # fmt: skip
-        codec, found = self.config.codec, torch.cat(list(lots))
-        records = codec.bare.as_given(codec.decode(found))
-        return (records, codec.classes_in(found)) if labels else records
+        options = SampleOptions(n, steps, seed, infill, label, guidance, temperature, top_p)
+        tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
+        codec = self.config.codec
+        records = codec.bare.as_given(codec.decode(tokens))
+        return (records, codec.classes_in(tokens)) if labels else records
 
-    def tokens(
+    def evaluate(
         self,
-        n: int,
-        steps: int = 1,
+        n: int = EvaluateOptions.n,
+        steps: Iterable[int] = EvaluateOptions.steps,
         *,
-        seed: int | None = None,
-        clamp: Any = None,
-        label: Any = None,
-        guidance: float = 1.0,
-        temperature: float | None = None,
-        top_p: float | None = None,
-    ) -> Iterator[State]:
-        """The tokens of n records, some at a time. A bad wish is refused at once."""
-        for what, many in (("record", n), ("step", steps)):
-            whole = isinstance(many, int | numpy.integer) and not isinstance(many, bool)
-            if not whole or many < 1:
-                raise InputError(f"sample: at least one {what}, a whole number, got {many!r}")
-        numbers = {"seed": seed, "guidance": guidance, "temperature": temperature, "top_p": top_p}
-        check_numbers("sample", numbers, {"seed"})
-        if seed is not None and not 0 <= seed < 2**63:
-            raise InputError(f"sample: a seed is a whole number from 0 to 2^63 - 1, got {seed}")
-        changes = [] if temperature is None else [logits.temperature(temperature)]
-        changes += [] if top_p is None else [logits.top_p(top_p)]
-        if not 0 <= guidance <= MOST_GUIDANCE:
-            raise InputError(f"sample: guidance from 0 up to {MOST_GUIDANCE:g}, got {guidance:g}")
-        sampler = KernelSampler.steps(self.kernel, steps, changes, guidance)
-        codec, device = self.config.codec, self.kernel.home.device
-        tokens, held = codec.infill(clamp, None if label is None else str(label))
-        if guidance != 1 and not bool(held.any()):
-            raise InputError("sample: guidance needs a clamp or a class to be guided by")
-        process = OneHotFlow(_any(codec.vocabulary, codec.length))
-        g = torch.Generator(device)
-        _ = g.seed() if seed is None else g.manual_seed(int(seed))
-        lot = chunk_size(codec.length, codec.vocabulary, self.kernel.network)
-        half = self.config.plan.sampled_in_half(device)
+        seed: int = EvaluateOptions.seed,
+        lm_steps: int = EvaluateOptions.lm_steps,
+    ) -> Json:
+        """Compare samples with held-out records at each number of steps.
 
-        def generate() -> Iterator[State]:
-            for done in range(0, n, lot):
-                some = min(lot, n - done)
-                free = x = process.source((some, codec.length), g)
-                clamped = None
-                if bool(held.any()):
-                    known, clamped = (each.to(device).expand(some, -1) for each in (tokens, held))
-                    x = process.hold(free, known, clamped)
-                with torch.autocast(device.type, torch.bfloat16, enabled=half):
-                    found = sampler.sample(x, g, clamped, free if guidance != 1 else None)
-                yield found.cpu()
+        Args:
+            n: records at each number of steps.
+            steps: numbers of function evaluations.
+            seed: random seed of the samples.
+            lm_steps: training steps of a reference language model that measures bits per symbol.
+        """
+        options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
+        samples = draw(self.folder, self.config, self.kernel, options)
+        return evaluate(self.folder, self.config, samples)
 
-        return generate()
+    def export(self, path: str | Path) -> float:
+        """Write one ONNX graph, noise in, probabilities out; return its error against PyTorch."""
+        return export(self.kernel, self.config, Path(path))
 
 
-def check_numbers(what: str, given: Mapping[str, Any], whole: Collection[str]) -> None:
-    """Refuse what is no number, or no whole one where it must be; None stands for a default."""
-    for name, value in given.items():
-        kinds = int | numpy.integer if name in whole else int | float | numpy.number
-        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            sort = "a whole number" if name in whole else "a number"
-            raise InputError(f"{what}: {name} must be {sort}, got {value!r}")
-
-
-def _of_strings(kind: str | None, tokenizer: str | Path | None) -> Kind | None:
-    """What strings are, where something is said of it."""
+def _string_kind(kind: str | None, tokenizer: str | Path | None) -> Kind | None:
+    """The kind of strings, if the user names one."""
     if tokenizer is None:
         return None if kind is None else find_kind(kind)
     if not isinstance(tokenizer, str | Path):
-        raise InputError(f"fit: tokenizer is the name of its JSON, got {type(tokenizer).__name__}")
+        raise InputError(
+            f"tokenizer must be the name of a JSON file, got {type(tokenizer).__name__}"
+        )
     if kind not in (None, "lines", "tokenised"):
-        raise InputError(f"fit: a tokenizer is for lines, not for {kind}")
+        raise InputError(f"a tokenizer is for lines, not for {kind}")
     return Tokenised(Path(tokenizer))
-
-
-def _any(vocabulary: int, length: int) -> TokenArray:
-    """Data in name only: a source needs to know alphabet and length, and no more."""
-    return TokenArray(torch.zeros(1, length, dtype=torch.long), vocabulary)

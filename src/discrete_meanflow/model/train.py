@@ -1,228 +1,141 @@
-"""Train the run in a folder, from its checkpoint if there is one."""
+"""Train the run in a folder: the teacher, then the student. Resumes from checkpoints."""
 
 import contextlib
-import copy
-import json
 import math
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import (
-    folder_lock,
-    read_regular_file,
-    remove_temporary_files,
-    write_atomically,
-)
+from discrete_meanflow.files import folder_lock, remove_temporary_files
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model.metrics_log import MetricsLog
+from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained
+from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.model.weights import write_weights
+from discrete_meanflow.run.progress import OnProgress, ProgressEvent
+from discrete_meanflow.run.stages import Stage, StageBlock, Stages
 from discrete_meanflow.signals import stop_requests
-from discrete_meanflow.training import (
-    BlockRecord,
-    Distributed,
-    NotFiniteError,
-    Problem,
-    Recipe,
-    Trainer,
-    checkpoint,
-    train_resumable,
-)
+from discrete_meanflow.training import Distributed, NotFiniteError, Problem, checkpoint
 
-EXPLODED = 3.0  # times the first loss, or that of guessing
-
-
-@dataclass(frozen=True)
-class ProgressEvent:
-    """What a block of training tells."""
-
-    iteration: int
-    iterations: int
-    loss: float
-    seconds: float
-    tokens_per_second: float
-    kernel: Callable[[], Kernel]  # as it is now
+DIVERGED = 3.0  # times the first loss, or the loss of a uniform guess
 
 
 def train(
     folder: Path,
-    processes: Distributed,
-    watch: Callable[[ProgressEvent], None],
-    on_couples: Callable[[float], None] = lambda share: None,
+    config: Config,
+    distributed: Distributed,
+    on_progress: OnProgress = lambda event: None,
 ) -> None:
-    """Both stages to the end, then write the weights. A trained run is left as it is.
-
-    ``on_couples`` hears what share of the couples is made, between the stages.
-    """
-    config = run.read_config(folder)
-    if (folder / run.WEIGHTS).exists():
+    """Train both stages to the end and write the weights. A trained run is left unchanged."""
+    if is_trained(folder):
         return
-    codec, plan = config.codec, config.plan
-    data = TokenArray(run.read_tokens(folder, run.TRAIN, codec), codec.vocabulary)
-    problem = plan.problem(codec, data)
-    with contextlib.ExitStack() as held:
-        with processes.first_before_others() as first:
+    codec = config.codec
+    data = TokenArray(read_tokens(folder / TRAIN, codec), codec.vocabulary)
+    with contextlib.ExitStack() as stack:
+        with distributed.first_before_others() as first:
             if first:
-                held.enter_context(folder_lock(folder))
+                stack.enter_context(folder_lock(folder))
                 remove_temporary_files(folder)
-        stopped = held.enter_context(stop_requests())
-        stages = Stages(folder, config, processes, watch, on_couples, stopped)
-        held.callback(stages.close)
-        kernel = stages.train(problem, plan.first, run.CHECKPOINTS[0], None)
-        recipe = plan.coupling.recipe
-        if checkpoint.iteration_in(folder / run.CHECKPOINTS[1]) < recipe.iterations:
-            problem = plan.coupling.problem(problem, kernel, plan.seed, stages.stops, processes)
-        # Else the second stage has ended, and its kernel is all that is wanted.
-        kernel = stages.train(problem, recipe, run.CHECKPOINTS[1], kernel)
-        with processes.first_before_others() as first:
+        training = RunTraining(folder, config, distributed, on_progress)
+        stack.callback(training.close)
+        kernel = training.train(config.plan.problem(codec, data))
+        with distributed.first_before_others() as first:
             if first:
-                run.write_weights(folder, kernel)
+                write_weights(folder, kernel)
 
 
 def steps_done(folder: Path) -> int:
-    """In all stages, by the checkpoints of a run."""
-    return sum(checkpoint.iteration_in(folder / name) for name in run.CHECKPOINTS)
+    """Optimiser steps of both stages so far, read from the checkpoints."""
+    return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
 
 
-class Stages:
-    """The stages of a run, one after the other: steps and seconds add up."""
+class RunTraining:
+    """The two stages of a run, its log and its progress events. The first rank reports."""
 
     def __init__(
-        self,
-        folder: Path,
-        config: run.Config,
-        processes: Distributed,
-        watch: Callable[[ProgressEvent], None],
-        on_couples: Callable[[float], None],
-        stopped: Callable[[], bool],
+        self, folder: Path, config: Config, distributed: Distributed, on_progress: OnProgress
     ) -> None:
-        self.folder, self.config, self.processes = folder, config, processes
-        self.watch, self.on_couples, self.stopped = watch, on_couples, stopped
-        self.done, self.seconds = 0, 0.0  # in the stages before
-        self.log = Log(folder, steps_done(folder)) if processes.first else None
+        self.folder, self.config, self.distributed = folder, config, distributed
+        self.on_progress = on_progress
+        self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
 
     def close(self) -> None:
         if self.log is not None:
             self.log.close()
 
-    def stops(self, done: float) -> bool:
-        """Between rounds of couples, of which a share is ``done``."""
-        if self.processes.first:
-            self.on_couples(done)
-        return self.processes.any(self.stopped())
+    def train(self, problem: Problem) -> Kernel:
+        plan, settings = self.config.plan, self.config.describe()
+        teacher, student = (self.folder / name for name in CHECKPOINTS)
+        with stop_requests() as stopped:
+            self.stages = Stages([plan.seed], self.distributed, self._on_block, stopped, {})
+            try:
+                kernels = self.stages.train(
+                    problem,
+                    [
+                        Stage(plan.teacher_recipe, teacher, settings),
+                        Stage(plan.distillation.recipe, student, settings, self._distillation),
+                    ],
+                )
+            except NotFiniteError as error:
+                raise self._diverged(f"is {error.loss}", error.step) from None
+        return kernels[0]
 
-    def train(self, problem: Problem, recipe: Recipe, name: str, start: Kernel | None) -> Kernel:
-        plan, saved = self.config.plan, self.folder / name
-        given = None if start is None else [start]
-        here = self.processes
-        trainer = Trainer(problem, recipe, [plan.seed], here.device, given, here)
+    def _distillation(self, first: Problem, kernels: list[Kernel]) -> Problem:
+        plan, stages = self.config.plan, self.stages
 
-        before = (0, 0.0)  # the first pace is that of all so far, the code's preparation included
+        assert stages.stage is not None
+        done = stages.iteration + stages.stage.steps_done  # by an earlier session
 
-        def on_block(record: BlockRecord, history: Any) -> None:
-            loss = record.loss[0]
-            first = history.setdefault("first loss", loss) if isinstance(history, dict) else None
-            if not isinstance(first, float):
-                raise InputError(f"{saved} is damaged: its history is none; delete it")
-            if loss > EXPLODED * max(first, math.log(self.config.codec.vocabulary)):
-                how = f"went from {first:.3g} to {loss:.3g}"
-                raise self._came_apart(how, record.iteration, saved)
-            nonlocal before
-            seconds = self.seconds + record.seconds
-            done, took = record.iteration - before[0], record.seconds - before[1]
-            positions = done * recipe.batch * self.config.codec.length
-            before = (record.iteration, record.seconds)
-            news = ProgressEvent(
-                self.done + record.iteration,
-                plan.iterations + plan.second,
-                loss,
-                seconds,
-                positions / max(took, 1e-9),
-                lambda: trainer.kernels()[0],
-            )
-            if self.log is not None:
-                self.log.add(news)
-                self.watch(news)
+        def stop(fraction: float) -> bool:
+            if self.distributed.first:
+                self.on_progress(self._event(done, None, stages.seconds, fraction))
+            return self.distributed.any(stages.stopped())
 
-        try:
-            train_resumable(trainer, saved, self.config.describe(), {}, on_block, self.stopped)
-        except NotFiniteError as error:
-            raise self._came_apart(f"is {error.loss}", error.step, saved) from None
-        self.done += recipe.iterations
-        self.seconds += trainer.seconds
-        return copy.deepcopy(trainer.kernels()[0])
+        return plan.distillation.problem(first, kernels[0], plan.seed, stop, self.distributed)
 
-    def _came_apart(self, how: str, step: int, saved: Path) -> InputError:
-        """What to say of a loss that did so at a step of this stage."""
-        return InputError(
-            f"the loss {how} at step {self.done + step}: training has come apart; {saved} is as it "
-            "was before. Try a smaller --size"
+    def _on_block(self, block: StageBlock, history: Any) -> None:
+        loss, vocabulary = block.record.loss[0], self.config.codec.vocabulary
+        path = block.stage.checkpoint
+        if not isinstance(history, dict):
+            raise InputError(f"{path} is damaged: it has no history; delete it")
+        key = "first loss" if block.stage.problem is None else "first student loss"
+        first = history.setdefault(key, loss)
+        if not isinstance(first, float):
+            raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
+        if loss > DIVERGED * max(first, math.log(vocabulary)):
+            raise self._diverged(f"went from {first:.3g} to {loss:.3g}", block.record.iteration)
+        if self.log is None:
+            return
+        in_second_stage = block.iteration > self.config.plan.teacher_steps
+        event = self._event(block.iteration, loss, block.seconds, in_second_stage, block)
+        self.log.add(event)
+        self.on_progress(event)
+
+    def _event(
+        self,
+        iteration: int,
+        loss: float | None,
+        seconds: float,
+        pairs: float,
+        block: StageBlock | None = None,
+    ) -> ProgressEvent:
+        plan, length = self.config.plan, self.config.codec.length
+        return ProgressEvent(
+            self.folder.name,
+            iteration,
+            plan.steps,
+            loss,
+            seconds,
+            0.0 if block is None else block.records_per_second * length,
+            kernel=None if block is None else lambda: block.trainer.kernels()[0],
+            work_done=plan.work_done(iteration, pairs),
         )
 
-
-class Log:
-    """metrics.jsonl, and TensorBoard where it is installed."""
-
-    def __init__(self, folder: Path, iteration: int) -> None:
-        """Go on behind ``iteration``: lines of steps that were lost go, once others come."""
-        self.path = folder / "metrics.jsonl"
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"cannot write to {folder}")
-        try:
-            lines = [line for line in self._lines() if line["iteration"] <= iteration]
-            self.kept: str | None = "".join(json.dumps(line) + "\n" for line in lines)
-            self.board = _board(folder / run.BOARD, iteration + 1)
-        except OSError as error:
-            raise InputError(f"cannot log to {folder}: {error}") from None
-
-    def _lines(self) -> list[dict[str, Any]]:
-        found = []
-        there = os.path.lexists(self.path)
-        held = read_regular_file(self.path).decode(errors="replace") if there else ""
-        for line in held.splitlines():
-            try:
-                words = json.loads(line)
-            except (ValueError, RecursionError):
-                continue  # cut short by a crash
-            if isinstance(words, dict) and isinstance(words.get("iteration"), int):
-                found.append(words)
-        return found
-
-    def add(self, news: ProgressEvent) -> None:
-        values = {
-            "loss": news.loss,
-            "seconds": news.seconds,
-            "tokens_per_second": news.tokens_per_second,
-        }
-        if self.kept is not None:
-            write_atomically(self.path, self.kept.encode())
-            self.kept = None
-        try:
-            with open(self.path, "a") as file:
-                file.write(json.dumps({"iteration": news.iteration, **values}) + "\n")
-            if self.board is not None:
-                for name, value in values.items():
-                    self.board.add_scalar(name, value, news.iteration)
-        except OSError as error:
-            where = f"{self.path.parent}: {error.strerror or error}"
-            raise InputError(f"cannot write to {where}; what was saved before stays") from None
-
-    def close(self) -> None:
-        """TensorBoard writes in a thread, which must not outlive the folder."""
-        with contextlib.suppress(OSError):  # metrics.jsonl has the same, and has told of it
-            if self.board is not None:
-                self.board.close()
-
-
-def _board(folder: Path, step: int) -> Any:
-    """TensorBoard's writer, from ``step`` on; None where it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    if folder.is_symlink():
-        raise InputError(f"{folder} is a link, which could lead anywhere: remove it")
-    return SummaryWriter(str(folder), purge_step=step)
+    def _diverged(self, change: str, step: int) -> InputError:
+        stage = self.stages.stage
+        assert stage is not None
+        return InputError(
+            f"the loss {change} at step {self.stages.iteration + step}: training diverged; "
+            f"{stage.checkpoint} has the state before. Try a smaller --size"
+        )

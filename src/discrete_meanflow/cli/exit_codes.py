@@ -1,0 +1,66 @@
+"""How a command ends: its exit code and its last line."""
+
+import datetime
+import errno
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.signals import sigterm_as_interrupt
+
+BAD_INPUT, INTERNAL_ERROR, STOPPED = 2, 70, 130
+NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
+
+
+def run_guarded(action: Callable[[], object]) -> int:
+    """Run a command; return 0 (done), 2 (bad input), 70 (internal error) or 130 (stopped).
+
+    Bad input and lack of memory print one line. An internal error writes its traceback to a log.
+    """
+    try:
+        with sigterm_as_interrupt():
+            action()
+    except InputError as error:
+        return _fail(" ".join(str(error).split()), BAD_INPUT)
+    except Interrupted as stop:
+        resume = str(stop) or "run the same command again"
+        return _fail(f"stopped; all progress is saved. To resume: {resume}.", STOPPED)
+    except KeyboardInterrupt as stop:
+        return _fail("stopped at once." + f" To resume: {stop}." * bool(str(stop)), STOPPED)
+    except Exception as error:
+        if _out_of_memory(error):
+            return _fail(
+                "not enough memory; use a smaller --batch, --size or -n, or a larger --accumulate "
+                "(these need a new run: choose another --out)",
+                BAD_INPUT,
+            )
+        log = _write_log(traceback.format_exc())
+        return _fail(f"this is a bug in dmf, not in your input; see {log}", INTERNAL_ERROR)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"dmf: {message}", file=sys.stderr)
+    return code
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Recognise PyTorch's errors by their message, since torch may not be loaded."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    from_torch = isinstance(error, RuntimeError) and any(
+        words in str(error).lower() for words in NO_MEMORY
+    )
+    return isinstance(error, MemoryError) or from_torch
+
+
+def _write_log(text: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"dmf-{stamp}-", suffix=".log", delete=False
+    ) as file:
+        file.write(" ".join(sys.argv) + "\n" + text)
+    return Path(file.name)

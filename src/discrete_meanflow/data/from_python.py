@@ -1,0 +1,138 @@
+"""Datasets from records in Python: strings, rows, arrays, data frames, PyTorch datasets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.data.bins import bin_columns
+from discrete_meanflow.data.cells import as_text, is_missing, type_of
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.kind import Array, Kind, Lines, Table
+from discrete_meanflow.data.read_array import check_integers
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.errors import InputError
+
+
+def dataset_from_python(
+    records: Any, string_kind: Kind | None = None, bins: int | None = None
+) -> tuple[Kind, Dataset]:
+    """Find the kind of records in Python, and their codec.
+
+    Args:
+        records: strings, rows, arrays of whole numbers, a pandas or polars frame, or a PyTorch
+            dataset.
+        string_kind: the kind of records that are strings; lines by default.
+        bins: number of bins for numeric columns.
+    """
+    if isinstance(records, str | bytes | Path):
+        one = "a file name" if isinstance(records, Path) else "one string"
+        raise InputError(f"data: needs a list of records, not {one}; for a file use dmf train")
+    if getattr(records, "columns", None) is not None:
+        if string_kind is not None:
+            raise InputError("data: kind is for a list of strings; pass one column of the frame")
+        return _from_frame(records, bins)
+    if isinstance(records, Mapping):
+        raise InputError("data: a dict has no order of records; pass a frame or a list of rows")
+    records = _as_sequence(records)
+    if len(records) < 2:
+        raise InputError(f"data: needs at least 2 records, got {len(records)}")
+    if all(_is_row(record) for record in records) and string_kind is None:
+        rows = [_cells(i, row) for i, row in enumerate(records, 1)]
+        return Table(), _table([f"c{i + 1}" for i in range(len(rows[0]))], rows, bins)
+    if bins is not None:
+        raise InputError("data: bins are for rows of a table or a frame")
+    if all(isinstance(record, str) for record in records):
+        kind = string_kind or Lines()
+        return kind, kind.of(list(records))
+    if string_kind is not None:
+        raise InputError(f"data: kind '{string_kind.name}' is for a list of strings only")
+    if isinstance(records, list):
+        _check_alike(records)
+    return Array(), _array(records)
+
+
+def _as_sequence(records: Any) -> Any:
+    """Return an array or tensor unchanged, and a list of anything else."""
+    if isinstance(records, torch.utils.data.Dataset):
+        return _without_labels(records)
+    if isinstance(records, numpy.ndarray | torch.Tensor):
+        return records
+    if not isinstance(records, Iterable):
+        raise InputError(f"data: needs records, got {type(records).__name__}")
+    return list(records)
+
+
+def _check_alike(records: list[Any]) -> None:
+    """Raise unless all records are of one type."""
+    strings, rows = isinstance(records[0], str), _is_row(records[0])
+    for number, record in enumerate(records, 1):
+        differs = isinstance(record, str) != strings or _is_row(record) != rows
+        if differs or record is None or isinstance(record, Mapping | bytes):
+            value = "None" if record is None else f"{record!r:.40}"
+            raise InputError(
+                f"data: record {number} is {value}; records must all be strings, rows (lists with "
+                "at least one string) or arrays of whole numbers; a table can also be a frame"
+            )
+
+
+def _from_frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
+    """Read a pandas frame, which has ``itertuples``, or a polars frame, which has ``rows``."""
+    pandas = hasattr(records, "itertuples")
+    rows = list(records.itertuples(index=False, name=None) if pandas else records.rows())
+    names = [str(name) for name in records.columns]
+    if len(set(names)) < len(names):
+        raise InputError("data: two columns of the frame have the same name")
+    types = tuple(map(type_of, zip(*rows, strict=True)))
+    cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
+    dataset = _table(names, cells, bins, types)
+    assert isinstance(dataset.codec, TableCodec)
+    codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
+    return Table(), replace(dataset, codec=codec)
+
+
+def _without_labels(dataset: Any) -> list[Any]:
+    """Return the records of a PyTorch dataset, whose items may be (record, label) pairs."""
+    iterable = isinstance(dataset, torch.utils.data.IterableDataset)
+    items = list(dataset) if iterable else [dataset[i] for i in range(len(dataset))]
+    return [item[0] if isinstance(item, tuple) else item for item in items]
+
+
+def _is_row(record: Any) -> bool:
+    """Whether a record is a row of a table: cells of which at least one is a string."""
+    if isinstance(record, numpy.ndarray):
+        return record.ndim == 1 and record.dtype.kind in "UO"
+    return isinstance(record, list | tuple) and any(isinstance(cell, str) for cell in record)
+
+
+def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
+    for column, cell in enumerate(row, 1):
+        if is_missing(cell):
+            raise InputError(
+                f"data: row {number}, column {column}: missing value; fill it with a level of its "
+                "own"
+            )
+    return [as_text(*cell) for cell in zip(row, types or ("str",) * len(row), strict=True)]
+
+
+def _table(
+    names: list[str], rows: list[list[str]], bins: int | None, types: tuple[str, ...] = ()
+) -> Dataset:
+    if len(rows) < 2 or len({len(row) for row in rows}) > 1:
+        raise InputError("data: a table needs at least 2 rows, all of the same length")
+    rows, edges = (rows, ()) if bins is None else bin_columns(rows, bins)
+    return Dataset(rows, TableCodec.of(names, rows, types, edges))
+
+
+def _array(records: Any) -> Dataset:
+    try:
+        if not isinstance(records, numpy.ndarray | torch.Tensor):
+            records = [numpy.asarray(record) for record in records]
+        array = numpy.asarray(records)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"data: records must have one shape ({error})") from None
+    return Dataset(array, ArrayCodec.of(check_integers(array, "data")))

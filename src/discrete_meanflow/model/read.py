@@ -1,0 +1,102 @@
+"""Read a file into a dataset, as the options say."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.kind import (
+    Kind,
+    Table,
+    Tokenised,
+    TokenisedWindows,
+    Windows,
+    detect,
+    find_kind,
+)
+from discrete_meanflow.data.labelled_codec import read_classes
+from discrete_meanflow.data.lines import location_of
+from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.model.options import ReadOptions
+
+# Options that only one kind of data has.
+OPTION_KINDS: dict[str, type[Kind]] = {
+    "bins": Table,
+    "header": Table,
+    "missing": Table,
+    "drop": Table,
+    "length": Windows,
+}
+
+
+def read_dataset(path: Path, options: ReadOptions) -> tuple[Kind, Dataset]:
+    """Choose the kind of a file and read it. Errors name the file."""
+    if not os.path.exists(path):
+        raise InputError(f"{path} does not exist")
+    kind = choose_kind(path, options)
+    with file_context(path, options):
+        dataset = kind.read(path)
+        if options.label is not None:
+            dataset = read_classes(dataset, path, options.label)
+        if not options.pad:
+            check_one_length(dataset)
+    return kind, dataset
+
+
+@contextmanager
+def file_context(
+    path: Path, options: ReadOptions, errors: type[InputError] = InputError
+) -> Iterator[None]:
+    """Prefix errors with the file name, unless they name it or the tokenizer already."""
+    try:
+        yield
+    except errors as error:
+        names = (path, options.tokenizer or path)
+        is_named = any(str(name) in str(error) for name in names)
+        raise InputError(f"{error}" if is_named else f"{path}: {error}") from None
+
+
+def choose_kind(path: Path, options: ReadOptions) -> Kind:
+    """The kind of a file with its options. An option that does not fit the kind is an error."""
+    kind = detect(path) if options.kind == "auto" else find_kind(options.kind)
+    if isinstance(kind, Windows):
+        if options.tokenizer:
+            kind = TokenisedWindows(options.length, options.tokenizer)
+        else:
+            kind = Windows(options.length)
+    elif options.tokenizer is not None:
+        if kind.name != "lines":
+            raise InputError(
+                f"--tokenizer is for lines and windows, but {path} is read as {kind.name}; pass "
+                "--kind lines or --kind windows if that is wrong"
+            )
+        kind = Tokenised(options.tokenizer)
+    elif isinstance(kind, Table):
+        header = {"auto": None, "yes": True, "no": False}[options.header]
+        kind = Table(options.bins, header, options.missing, options.drop)
+    for name, owner in OPTION_KINDS.items():
+        is_set = getattr(options, name) != getattr(ReadOptions, name)
+        if is_set and not isinstance(kind, owner):
+            raise InputError(f"--{name} is for {owner.name}, but {path} is {kind.name}")
+    return kind
+
+
+def check_one_length(dataset: Dataset) -> None:
+    """Raise if strings would need padding."""
+    codec = dataset.codec.bare
+    if not isinstance(codec, TextCodec | SubwordCodec) or codec.pad is None:
+        return
+    if dataset.tokens is not None:
+        return
+    lengths = map(codec.count, dataset.bare)
+    first = next(lengths)
+    number, length = next(((i, n) for i, n in enumerate(lengths, 2) if n != first), (0, 0))
+    if not number and isinstance(codec, SubwordCodec):
+        return
+    if not number:
+        raise InputError("the data changed while it was read")
+    place = location_of(dataset.bare, number)
+    raise InputError(f"{place} has {length} symbols, the first has {first}; allow it with --pad")
