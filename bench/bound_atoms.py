@@ -44,7 +44,7 @@ def main() -> None:
                 kind,
                 Dataset(molecules, codec),
                 FitOptions(minutes=options.minutes, device="cpu"),
-                Distributed.here("cpu"),
+                Distributed.from_environment("cpu"),
             )
             model = OneStepModel.resume(run, "cpu")
             for steps in STEPS:

@@ -4,8 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
@@ -14,10 +13,10 @@ from discrete_meanflow.metric import (
     composition_defect,
     kernel_error,
     sampling_floor,
+    sequences as metric,
     time_grid,
     total_variation,
 )
-from discrete_meanflow.metric import sequences as metric
 from discrete_meanflow.metric.divergence import frequencies
 from discrete_meanflow.simplex import multinomial
 from problems import LAWS, seeded

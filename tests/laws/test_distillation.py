@@ -20,9 +20,9 @@ from discrete_meanflow.training import (
     Recipe,
     distillation,
     sequence_problem,
+    trace as trace_module,
     train_kernel,
 )
-from discrete_meanflow.training import trace as trace_module
 from laws.exact_flow import LAW, PROCESS, TWINS, TWINS_PROCESS, ExactFlow, twins_problem
 from problems import seeded
 

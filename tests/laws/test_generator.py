@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import ConstantGenerator, TimeVaryingGenerator

@@ -11,12 +11,18 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
-from discrete_meanflow.data import Alphabet, chemistry, content, distinct, read, split
-from discrete_meanflow.data import lines as line_files
-from discrete_meanflow.data import tokens as token_files
+from discrete_meanflow.data import (
+    Alphabet,
+    chemistry,
+    content,
+    distinct,
+    lines as line_files,
+    read,
+    split,
+    tokens as token_files,
+)
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.lines import LineFile

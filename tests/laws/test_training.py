@@ -42,9 +42,15 @@ from discrete_meanflow.process import (
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential, Linear
 from discrete_meanflow.times import ClockUniform, UniformGap
-from discrete_meanflow.training import Problem, Recipe, Trainer, checkpoint, sequence_problem
-from discrete_meanflow.training import trace as trace_module
-from discrete_meanflow.training import trainer as trainer_module
+from discrete_meanflow.training import (
+    Problem,
+    Recipe,
+    Trainer,
+    checkpoint,
+    sequence_problem,
+    trace as trace_module,
+    trainer as trainer_module,
+)
 from discrete_meanflow.training.trace import can_compile, compiled, trace
 from problems import processes, seeded
 

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from discrete_meanflow.data import BigramChain

@@ -15,8 +15,7 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
-from discrete_meanflow.model import eval_samples
-from discrete_meanflow.model import run_folder as run
+from discrete_meanflow.model import eval_samples, run_folder as run
 from discrete_meanflow.model.eval_samples import EvalSplit, draw, load_samples, save_samples
 from discrete_meanflow.model.evaluate import LEGEND, Evaluator, _well_formed, evaluate
 from discrete_meanflow.model.options import EvaluateOptions, FitOptions

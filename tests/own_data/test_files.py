@@ -15,8 +15,7 @@ import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import TokenArray, content, scratch, windows
-from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, windows
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.cells import type_of, type_of_text
 from discrete_meanflow.data.content import read_text
@@ -25,13 +24,12 @@ from discrete_meanflow.data.labelled_codec import add_classes, read_classes
 from discrete_meanflow.data.read import fasta
 from discrete_meanflow.data.read_array import read_array
 from discrete_meanflow.data.read_table import read_parquet, read_table
+from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.evaluate import Evaluator
-from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.model.read import check_one_length
 from discrete_meanflow.model.tensor_files import read_tokens, write_tokens
 from own_records import FILES, ROWS, WORDS, train_by_command, write
@@ -398,7 +396,9 @@ def test_suspicious_data_gives_a_warning(tmp_path, monkeypatch, capsys):
         assert code == 0, err
         assert ("warning" in out or "--header" in out) == (warning is not None)
         assert warning is None or warning in out
-        assert ("needs at least 8 held-out records" in out) == (name.startswith("b") or "fasta" in name)
+        assert ("needs at least 8 held-out records" in out) == (
+            name.startswith("b") or "fasta" in name
+        )
 
 
 @pytest.fixture
@@ -474,9 +474,7 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     assert all(line.startswith("cat sat") for line in model.sample(3, infill="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Words at the edges of windows count, and no two words are joined.
-    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._words == set(
-        vocabulary
-    )
+    assert Evaluator(model.config, dataset.encoded(), dataset.encoded())._words == set(vocabulary)
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):

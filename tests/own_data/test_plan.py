@@ -18,10 +18,12 @@ from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.model import pacing
-from discrete_meanflow.model import prepare as preparing
-from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model import train as training
+from discrete_meanflow.model import (
+    pacing,
+    prepare as preparing,
+    run_folder as run,
+    train as training,
+)
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import PACING, plan_minutes, plan_steps
 from discrete_meanflow.model.plan import TRAINING, Plan

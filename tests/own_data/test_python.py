@@ -230,7 +230,9 @@ def test_whole_floats_are_accepted_as_tokens(tmp_path):
 def test_none_is_unknown_in_the_infill_of_a_table():
     codec = TableCodec.of(["a", "b"], [["x", "1"], ["y, z", "2"]])
     assert codec.parse_infill({"a": None, "b": 2}) == {1: 1}
-    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).parse_infill({0: None, 1: 2}) == {1: 1}
+    assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).parse_infill({0: None, 1: 2}) == {
+        1: 1
+    }
     with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
         codec.parse_infill("a=y")
 

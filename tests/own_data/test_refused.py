@@ -9,8 +9,7 @@ import shutil
 import numpy
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -21,9 +20,8 @@ from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.read import check_one_length
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.weights import read_weights
-from own_records import train_run
-from discrete_meanflow.training import Distributed, checkpoint
-from own_records import FILES, ROWS, write
+from discrete_meanflow.training import checkpoint
+from own_records import FILES, ROWS, train_run, write
 from test_cli import in_process
 
 BAD_FILES = [
@@ -210,7 +208,10 @@ def test_bad_commands_keep_existing_files(trained, tmp_path, monkeypatch, capsys
             ("sample", trained / "lines", "--class", "a"),
             "class 'a': this run was trained without classes",
         ),
-        (("sample", trained / "lines", "--guidance", "2"), "guidance needs something to be guided by"),
+        (
+            ("sample", trained / "lines", "--guidance", "2"),
+            "guidance needs something to be guided by",
+        ),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "takes no other options"),
         (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes must be from 0"),
         (("sample", trained / "lines", "--infill", "zz", "--out", old), "not in the alphabet"),

@@ -20,9 +20,12 @@ from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import folder_lock
-from discrete_meanflow.model import OneStepModel, sample_preview
-from discrete_meanflow.model import run_folder as run
-from discrete_meanflow.model import train as training
+from discrete_meanflow.model import (
+    OneStepModel,
+    run_folder as run,
+    sample_preview,
+    train as training,
+)
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.objective import OnCouples

@@ -29,8 +29,7 @@ from dmf_reproduction.engine.experiment import (
 )
 from dmf_reproduction.experiments.real_data import sample_file
 from dmf_reproduction.experiments.sequence_parts import exact_kernel, generate, law
-from dmf_reproduction.settings import FACTORISED, FLOW_MAP
-from dmf_reproduction.settings import REAL_STEPS as STEPS
+from dmf_reproduction.settings import FACTORISED, FLOW_MAP, REAL_STEPS as STEPS
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
 DRAWS = 20_000

@@ -26,8 +26,7 @@ from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 from dmf_reproduction.engine.experiment import Cell, Experiment, Json, Scale, in_words
-from dmf_reproduction.settings import FLOW_MAP, KINDS
-from dmf_reproduction.settings import REAL_STEPS as STEPS
+from dmf_reproduction.settings import FLOW_MAP, KINDS, REAL_STEPS as STEPS
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,13 @@ from torch import Tensor
 
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior, Kernel
-from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
-from discrete_meanflow.metric import sequences as metric
+from discrete_meanflow.metric import (
+    marginal_tv,
+    pair_tv,
+    sampling_floor,
+    sequences as metric,
+    total_variation,
+)
 from discrete_meanflow.objective import (
     KernelCE,
     KernelResidual,

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from discrete_meanflow.files import write_atomically
-from dmf_reproduction.figures import chain, estimators, sequence
-from dmf_reproduction.figures import real_data as real
+from dmf_reproduction.figures import chain, estimators, real_data as real, sequence
 
 Json = dict[str, Any]
 LINES, IMAGES = 64, 255  # colours of the palette, for line plots and for colour maps

@@ -156,7 +156,7 @@ def _distributed(device: str) -> "Distributed":
     from discrete_meanflow.training import Distributed
 
     try:
-        return Distributed.here(find_device(device))
+        return Distributed.from_environment(find_device(device))
     except ModuleNotFoundError as error:
         if error.name != "accelerate":
             raise

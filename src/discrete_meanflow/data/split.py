@@ -61,7 +61,9 @@ def first_occurrences(tokens: State) -> numpy.ndarray:
 def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     """A random linear combination of the symbols of each row, and the part that follows from it."""
     factors = numpy.random.default_rng(0).integers(FACTOR, size=rows.shape[1], dtype=numpy.uint64)
-    sums, part = (scratch_array((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16))
+    sums, part = (
+        scratch_array((len(rows),), numpy.dtype(kind)) for kind in (numpy.uint64, numpy.uint16)
+    )
     size = chunk_rows(rows.shape[1])
     for i in range(0, len(rows), size):
         products = rows[i : i + size].astype(numpy.uint64) @ factors

@@ -116,7 +116,7 @@ def draw(folder: Path, config: Config, kernel: Kernel, options: EvaluateOptions)
     samples = EvalSamples(options, tokens, {}, environment())
     if lm_records is None:
         return samples
-    device, length = str(kernel.home.device), codec.bare.length
+    device, length = str(kernel.device), codec.bare.length
     lm = ReferenceLM.fit(lm_records, codec.bare.vocabulary, device, options.lm_steps)
     bits = {name: lm.bits(x[:, :length]) for name, x in samples.rows(split).items()}
     return replace(samples, bits=bits)

@@ -52,7 +52,7 @@ class OneStepModel:
         count = self.config.plan.parameter_count(codec)
         return (
             f"OneStepModel({self.config.kind.name}, {codec.length} positions of "
-            f"{codec.vocabulary} symbols, {count:,} parameters on {kernel.home.device}, "
+            f"{codec.vocabulary} symbols, {count:,} parameters on {kernel.device}, "
             f"{str(self.folder)!r})"
         )
 

@@ -9,7 +9,7 @@ import torch
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.model.plan import TRAINING, Plan, pair_bytes
-from discrete_meanflow.process import OneHotFlow
+from discrete_meanflow.path import DataPaths
 from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Trainer
 from discrete_meanflow.training.trace import COMPILE_FROM
@@ -115,9 +115,9 @@ def _time_stages(
     trainer = Trainer(first, replace(trial.teacher_recipe, block=block), [0], device)
     teacher = _step_seconds(trainer, trial.block)
     kernel = trainer.kernels()[0]
-    assert isinstance(first.process, OneHotFlow)
+    assert isinstance(first.paths, DataPaths)
     compiled = trial.distillation.worth_compiling(1, place)
-    chunks = trial.distillation.lots(first.process, kernel, 0, chunk, compiled)
+    chunks = trial.distillation.chunks(first.paths, kernel, 0, chunk, compiled)
     next(chunks)  # compiles
     pair = _fastest(lambda: next(chunks)[1].cpu()) / chunk  # .cpu() waits for the GPU
     problem = trial.distillation.problem(first, kernel, 0)

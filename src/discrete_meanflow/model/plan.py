@@ -19,6 +19,7 @@ from discrete_meanflow.model.options import (
 )
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
 from discrete_meanflow.objective import PosteriorRegression
+from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import (
     FixedPositions,
     ObservedPositions,
@@ -197,12 +198,9 @@ class Plan:
         conditioning: ObservedPositions = RandomPositions(TRAINING.observed_fraction)
         if codec.class_positions:
             conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
-        return Problem(
-            OneHotFlow(data, conditioning, self.minibatch_ot),
-            ClockUniform(codec.vocabulary),
-            lambda: self.kernel(codec),
-            PosteriorRegression(),
-        )
+        process = OneHotFlow(codec.vocabulary, self.minibatch_ot)
+        paths = DataPaths(process, data, ClockUniform(codec.vocabulary), conditioning)
+        return Problem(paths, lambda: self.kernel(codec), PosteriorRegression())
 
     def describe(self) -> Json:
         return asdict(self)

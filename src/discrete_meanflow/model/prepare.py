@@ -1,23 +1,14 @@
 """From a dataset to a run folder: split, plan, data card."""
 
-import bisect
-import itertools
-import shlex
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import numeric_levels
-from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.kind import Kind, Table
-from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.data.split import first_occurrences, split_off_end, train_test_split
-from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
 from discrete_meanflow.model.plan import Plan

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import torch
 
-from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.options import SampleOptions
@@ -16,15 +15,13 @@ from discrete_meanflow.types import State
 
 def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Iterator[State]:
     """Yield the tokens of ``options.n`` records in chunks. Options are checked before the first."""
-    codec, device = config.codec, kernel.home.device
+    codec, device = config.codec, kernel.device
     label = None if options.label is None else str(options.label)
     tokens, observed = codec.infill(options.infill, label)
     if options.guidance != 1 and not bool(observed.any()):
         raise InputError("guidance needs something to be guided by: infill, or a class")
     sampler = KernelSampler.steps(kernel, options.steps, _processors(options), options.guidance)
-    # The process needs an alphabet and a length, but no records.
-    nothing = torch.zeros(1, codec.length, dtype=torch.long)
-    process = OneHotFlow(TokenArray(nothing, codec.vocabulary))
+    process, conditional = OneHotFlow(codec.vocabulary), bool(observed.any())
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
     chunk = chunk_size(codec.length, codec.vocabulary, kernel.network)
@@ -33,13 +30,10 @@ def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Ite
     def generate() -> Iterator[State]:
         for start in range(0, options.n, chunk):
             count = min(chunk, options.n - start)
-            noise = x = process.source((count, codec.length), g)
-            mask = None
-            if bool(observed.any()):
-                mask = observed.to(device).expand(count, -1)
-                x = process.hold(noise, tokens.to(device).expand(count, -1), mask)
+            noise = process.source((count, codec.length), g)
+            condition = [part.to(device).expand(count, -1) for part in (tokens, observed)]
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                samples = sampler.sample(x, g, mask, noise if options.guidance != 1 else None)
+                samples = sampler.sample(noise, g, *(condition if conditional else []))
             yield samples.cpu()
 
     return generate()

@@ -65,7 +65,7 @@ def choose_plan(
     gpu = torch.device(device).type == "cuda"
     batch, accumulate = options.batch, options.accumulate
     if batch is None:
-        batch = _default_batch(codec, gpu, multiple_of=2 * world_size * accumulate)
+        batch = _default_batch(codec, gpu, multiple_of=world_size * accumulate)
     Distributed(world_size).check(batch // accumulate)
     width, layers, heads = _network_shape(codec, gpu, size)
     rate = SIZING.learning_rate if size < SIZING.large_size else SIZING.large_learning_rate

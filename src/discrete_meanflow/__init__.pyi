@@ -1,0 +1,144 @@
+"""The public names and their types. ``__init__.py`` reads this list and loads names lazily."""
+
+from discrete_meanflow import (
+    ctmc as ctmc,
+    data as data,
+    kernel as kernel,
+    metric as metric,
+    model as model,
+    network as network,
+    objective as objective,
+    path as path,
+    process as process,
+    sampler as sampler,
+    schedule as schedule,
+    times as times,
+    training as training,
+)
+from discrete_meanflow.ctmc import (
+    ConstantGenerator as ConstantGenerator,
+    JumpRates as JumpRates,
+    MatrixRates as MatrixRates,
+    RateGenerator as RateGenerator,
+    TimeVaryingGenerator as TimeVaryingGenerator,
+    identity_residual as identity_residual,
+    integral_form as integral_form,
+    mean_rate as mean_rate,
+    transition as transition,
+)
+from discrete_meanflow.data import (
+    BigramChain as BigramChain,
+    IndependentCategorical as IndependentCategorical,
+    Law as Law,
+    Sequences as Sequences,
+    TokenArray as TokenArray,
+    label_tokens as label_tokens,
+    labelled as labelled,
+)
+from discrete_meanflow.errors import (
+    InputError as InputError,
+)
+from discrete_meanflow.kernel import (
+    BoundaryKernel as BoundaryKernel,
+    BridgeKernel as BridgeKernel,
+    EndpointKernel as EndpointKernel,
+    ExactPosterior as ExactPosterior,
+    FlowMapKernel as FlowMapKernel,
+    Kernel as Kernel,
+    UnconstrainedKernel as UnconstrainedKernel,
+    from_denoiser as from_denoiser,
+    kernel_for as kernel_for,
+)
+from discrete_meanflow.metric import (
+    kernel_error as kernel_error,
+    marginal_tv as marginal_tv,
+    pair_tv as pair_tv,
+    sampling_floor as sampling_floor,
+    total_variation as total_variation,
+)
+from discrete_meanflow.model import (
+    OneStepModel as OneStepModel,
+)
+from discrete_meanflow.network import (
+    MLP as MLP,
+    DiagonalNetwork as DiagonalNetwork,
+    DiT as DiT,
+    FlatMLP as FlatMLP,
+    LogitMask as LogitMask,
+    Transformer as Transformer,
+)
+from discrete_meanflow.objective import (
+    BoundaryPenalty as BoundaryPenalty,
+    DenoiserDistillation as DenoiserDistillation,
+    Estimator as Estimator,
+    ExactExpectation as ExactExpectation,
+    KernelCE as KernelCE,
+    KernelResidual as KernelResidual,
+    LagrangianLoss as LagrangianLoss,
+    ModelExpectation as ModelExpectation,
+    Needs as Needs,
+    Objective as Objective,
+    PairCrossEntropy as PairCrossEntropy,
+    PosteriorRegression as PosteriorRegression,
+    RaoBlackwell as RaoBlackwell,
+    ResidualKL as ResidualKL,
+    SampledRate as SampledRate,
+    SemigroupLoss as SemigroupLoss,
+    TransitionLikelihood as TransitionLikelihood,
+)
+from discrete_meanflow.path import (
+    ChainPaths as ChainPaths,
+    DataPaths as DataPaths,
+    MixedPaths as MixedPaths,
+    Paths as Paths,
+    TeacherPairs as TeacherPairs,
+)
+from discrete_meanflow.process import (
+    Absorbing as Absorbing,
+    ChainProcess as ChainProcess,
+    FixedPositions as FixedPositions,
+    Masking as Masking,
+    MixturePath as MixturePath,
+    OneHotFlow as OneHotFlow,
+    PathSample as PathSample,
+    Process as Process,
+    RandomPositions as RandomPositions,
+    SequenceProcess as SequenceProcess,
+    SimulatedProcess as SimulatedProcess,
+    Structured as Structured,
+    UnionPositions as UnionPositions,
+)
+from discrete_meanflow.sampler import (
+    KernelSampler as KernelSampler,
+    ODESampler as ODESampler,
+    Sampler as Sampler,
+    UnmaskingSampler as UnmaskingSampler,
+)
+from discrete_meanflow.schedule import (
+    AlphaSchedule as AlphaSchedule,
+)
+from discrete_meanflow.state import (
+    Continuous as Continuous,
+    Discrete as Discrete,
+    StateSpace as StateSpace,
+)
+from discrete_meanflow.times import (
+    ClockUniform as ClockUniform,
+    LogitNormal as LogitNormal,
+    MixedTimes as MixedTimes,
+    OnDiagonal as OnDiagonal,
+    TimeSampler as TimeSampler,
+    UniformGap as UniformGap,
+)
+from discrete_meanflow.training import (
+    FlowMapDistillation as FlowMapDistillation,
+    Problem as Problem,
+    Recipe as Recipe,
+    Trainer as Trainer,
+    chain_problem as chain_problem,
+    sequence_problem as sequence_problem,
+    train_kernel as train_kernel,
+)
+
+__version__: str
+__all__: list[str]
