@@ -14,7 +14,7 @@ data = dmf.BigramChain.dirichlet(V, D)  # its law is known exactly
 recipe = dmf.Recipe(iterations, learning_rate=2e-3, ema_decay=0.99)
 
 
-def pair_tv(problem, kernel, steps, n=10_000):
+def pair_tv(problem: dmf.Problem, kernel: dmf.Kernel, steps: int, n: int = 10_000) -> float:
     g = torch.Generator().manual_seed(0)
     samples = dmf.KernelSampler.steps(kernel, steps).sample(problem.process.source((n, D), g), g)
     return dmf.pair_tv(samples, data, problem.process.states)

@@ -151,7 +151,7 @@ def test_two_ranks_make_a_run(launcher, tmp_path):
     assert two.returncode == 0, two.stderr
     taken = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")], launcher)
     assert taken.returncode != 0
-    assert taken.stderr.count("holds a run already") == 1  # and the other process ends with it
+    assert taken.stderr.count("already contains a run") == 1  # and the other process ends with it
     assert "bug in dmf" not in taken.stderr
     assert two.stdout.count("trained:") == 1  # the first process speaks, the other is silent
     (tmp_path / "two" / "weights.safetensors").unlink()
@@ -184,7 +184,7 @@ def test_a_signal_to_one_rank_stops_all_and_one_resumes(tmp_path):
         _, err = launcher.communicate(timeout=60)
     assert len(workers) == 2
     assert launcher.returncode != 0
-    assert b"all is saved" in err
+    assert b"all progress is saved" in err
     done = checkpoint.iteration_in(stopped / "checkpoint-1.safetensors")
     assert 0 < done < 400
     again = [sys.executable, "-m", "discrete_meanflow", "train", "--resume", str(stopped)]

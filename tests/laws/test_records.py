@@ -136,7 +136,11 @@ def test_distinct_handles_chunks_and_hash_collisions(rows, factor):
 
 @given(
     st.lists(st.text(st.sampled_from("abc€"), max_size=4), min_size=4, max_size=30).filter(
-        lambda strings: len({len(s) for s in strings}) > 1 and len(set(strings)) > 2
+        lambda strings: (
+            len({len(s) for s in strings}) > 1
+            and len(set(strings)) > 2
+            and len(set().union(*strings)) > 1
+        )
     ),
     st.sampled_from([SYMBOL, re.compile("ab|.")]),
     st.integers(1, 4),

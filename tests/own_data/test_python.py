@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy
 import pytest
@@ -78,7 +77,8 @@ def test_strings_can_be_smiles():
     assert dataset_from_python(["C[nH]C", "CCl"])[1].codec.length == 6
     for records, name, message in (
         (pandas.DataFrame({"smiles": ["C", "N"]}), "smiles", "one column of the frame"),
-        (["ab", "cd"], "table", "kind 'table' does not take strings"), (ROWS, "smiles", "list of strings only"),
+        (["ab", "cd"], "table", "kind 'table' does not take strings"),
+        (ROWS, "smiles", "list of strings only"),
         (["ab", "cd"], "tokenised", "needs a tokenizer"), (["ab", "cd"], "poems", "unknown kind"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
@@ -233,7 +233,7 @@ def test_none_is_unknown_in_the_infill_of_a_table():
     assert TableCodec.of(["0", "1"], [["x", "1"], ["y", "2"]]).parse_infill({0: None, 1: 2}) == {
         1: 1
     }
-    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; a comma in one is"):
+    with pytest.raises(InputError, match=r"it has 'x', 'y, z'; write a comma as"):
         codec.parse_infill("a=y")
 
 
@@ -286,12 +286,8 @@ def test_bins_of_a_frame():
     for value in (least, most):
         assert len(codec.parse_infill({"x": value})) == 1
     for value in (least - 0.01, most + 0.01):
-        with pytest.raises(InputError, match=f"clamp: x={value} lies outside -"):
+        with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
             codec.parse_infill({"x": value})
-    middle = sorted(map(float, codec.levels[0]))
-    before = replace(codec, bins=(codec.bins[0][1:], ()))  # which did not tell the least
-    (token,) = before.parse_infill({"x": -100}).values()
-    assert float(codec.levels[0][token]) == middle[0]
     rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
     codes = TableCodec.of(["a"], rows, (), bins)
     assert codes.types == ("str",)

@@ -138,7 +138,8 @@ def test_classes_come_from_columns_arrays_and_files(trained, tmp_path, monkeypat
     assert json.loads((tmp_path / "lines" / "data.json").read_text())["classes"]["c"] == 12
     assert len(words.evaluate(4)["scores"]) == 6
     for options, message in (
-        ({"label": "z"}, "no 'z'; the classes are a, b, c, d"), ({"infill": "????a"}, "5 positions"),
+        ({"label": "z"}, "no 'z'; the classes are a, b, c, d"),
+        ({"infill": "????a"}, "5 positions"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             words.sample(1, **options)

@@ -83,11 +83,11 @@ def same_recipe(recorded, ours):
 
 @pytest.mark.parametrize("name", [path.parent.name for path in RECORDS])
 def test_records_were_made_with_the_recipes_of_the_code(name):
-    """Except for the order of the teacher's ODE solver, which results/README.md explains."""
+    """Except for the teacher's ODE solver, which results/README.md explains."""
     euler = (RESULTS / "README.md").read_text().partition("Euler steps")[2].partition("with")[0]
     for recorded, ours in recorded_recipes(name):
-        order = recorded.pop("order", None)
-        if order is not None and order != ours["order"]:
+        solver = recorded.pop("solver", None)
+        if solver is not None and solver != ours["solver"]:
             assert f"`{name}`" in euler
         if "recipe" in recorded:
             assert same_recipe(recorded.pop("recipe"), ours["recipe"])

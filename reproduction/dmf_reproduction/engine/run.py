@@ -40,6 +40,8 @@ def reproduce(spec: RunSpec, on_progress: OnProgress) -> Json | None:
         spec = replace(spec, seeds=spec.seeds[:1])
     cells = experiment.cells(spec.scale)
     _check_selection(spec, cells)
+    if spec.unfinished(cells) and spec.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: this machine has no CUDA device; use --device cpu")
     settings = _settings(spec, cells)
     _claim_folder(spec, settings)
     finished = spec.out / "results.json"
@@ -69,8 +71,6 @@ def _check_selection(spec: RunSpec, cells: Sequence[Cell]) -> None:
 def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: OnProgress) -> None:
     """Train the selected cells that are not finished."""
     pending = [cell for cell in spec.unfinished(cells) if spec.only in cell.name]
-    if pending and spec.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: this machine has no CUDA device; use --device cpu")
     # The number of threads depends on all cells: a resumed cell must round as it did before.
     cores = os.cpu_count() or 1
     jobs = max(1, min(spec.jobs or cores, len(cells)))

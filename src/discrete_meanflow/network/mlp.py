@@ -33,7 +33,7 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*stack, nn.Linear(sizes[-1], states))
 
     def forward(self, x: Point, r: Times, t: Times) -> Logits:
-        """Points ``(*batch, n)`` and times that broadcast against ``(*batch,)`` to ``(*batch, n)``."""
+        """Points ``(*batch, n)`` and times that broadcast to ``(*batch,)``, to ``(*batch, n)``."""
         check_points("MLP", x, self.states)
         times = [self.embed(s.expand(x.shape[:-1])) for s in (r, t)]
         return self.layers(torch.cat([x, *times], -1))

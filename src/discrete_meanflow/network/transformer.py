@@ -128,7 +128,7 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
 
 
 def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """``attend`` by a fused kernel, with several short sequences in a tile, kept apart by a mask."""
+    """``attend`` by a fused kernel; several short sequences share a tile, kept apart by a mask."""
     together, length = _fitting(query), query.shape[-2]
     if together == 1:
         return scaled_dot_product_attention(query, key, value)

@@ -12,12 +12,12 @@ from discrete_meanflow.types import Probs, State, Times, Tokens
 class PathSample(NamedTuple):
     """A training batch: all random numbers of a step. An objective is a function of it."""
 
-    x: State  # x_r ~ p_r                                     (*batch,), or (*batch, n) if continuous
+    x: State  # x_r ~ p_r                         (*batch,), or (*batch, n) if continuous
     r: Times  # broadcasts against the positions of x
     t: Times
-    y: State  # m draws of x_t ~ K_{r,t}(., x_r)              (*batch, m)
-    law: Tensor  # K_{r,t}(., x_r)                            (*batch, n), or (*batch, 0) if unknown
-    x1: Tokens  # the endpoint, clean data at time 1          (*batch,), or (*batch, 0) if none
+    y: State  # m draws of x_t ~ K_{r,t}(., x_r)  (*batch, m)
+    law: Tensor  # K_{r,t}(., x_r)                (*batch, n), or (*batch, 0) if unknown
+    x1: Tokens  # the endpoint, data at time 1    (*batch,), or (*batch, 0) if none
     s: Times  # an intermediate time; t where no objective uses it
 
     @property

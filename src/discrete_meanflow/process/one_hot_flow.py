@@ -61,7 +61,7 @@ class OneHotFlow(SequenceProcess):
     def advance(
         self, x: Point, x1: Tokens, r: Times, t: Times, g: torch.Generator, draws: int
     ) -> Point:
-        """``x_t`` on the line from x to ``e_{x1}``, the same for all draws: ``(*batch, D, V, m)``."""
+        """``x_t`` on the line from x to ``e_{x1}``, equal for all draws: ``(*batch, D, V, m)``."""
         q = delta(x1, self.states, x.dtype)
         there = self.bridge(x, q, r.to(x.dtype), t.to(x.dtype))
         return there[..., None].expand(*there.shape, draws)
