@@ -1,40 +1,30 @@
 """Exact mathematics of finite continuous-time Markov chains (CTMCs), in float64."""
 
 from discrete_meanflow.ctmc.chains import (
-    BulkQueue,
-    birth_death,
-    paper_chains,
-    ring,
-    tilting_birth_death,
-    two_state,
+    BulkQueue as BulkQueue,
+    birth_death as birth_death,
+    paper_chains as paper_chains,
+    ring as ring,
+    tilting_birth_death as tilting_birth_death,
+    two_state as two_state,
 )
 from discrete_meanflow.ctmc.generator import (
-    ConstantGenerator,
-    RateGenerator,
-    TimeVaryingGenerator,
+    ConstantGenerator as ConstantGenerator,
+    RateGenerator as RateGenerator,
+    TimeVaryingGenerator as TimeVaryingGenerator,
 )
-from discrete_meanflow.ctmc.mean_rate import identity_residual, integral_form, mean_rate
-from discrete_meanflow.ctmc.simulate import JumpRates, MatrixRates, simulate
-from discrete_meanflow.ctmc.transition import matrix_exponential, transition
-from discrete_meanflow.ctmc.uniformization import uniformized_action
-
-__all__ = [
-    "BulkQueue",
-    "ConstantGenerator",
-    "JumpRates",
-    "MatrixRates",
-    "RateGenerator",
-    "TimeVaryingGenerator",
-    "birth_death",
-    "identity_residual",
-    "integral_form",
-    "matrix_exponential",
-    "mean_rate",
-    "paper_chains",
-    "ring",
-    "simulate",
-    "tilting_birth_death",
-    "transition",
-    "two_state",
-    "uniformized_action",
-]
+from discrete_meanflow.ctmc.mean_rate import (
+    identity_residual as identity_residual,
+    integral_form as integral_form,
+    mean_rate as mean_rate,
+)
+from discrete_meanflow.ctmc.simulate import (
+    JumpRates as JumpRates,
+    MatrixRates as MatrixRates,
+    simulate as simulate,
+)
+from discrete_meanflow.ctmc.transition import (
+    matrix_exponential as matrix_exponential,
+    transition as transition,
+)
+from discrete_meanflow.ctmc.uniformization import uniformized_action as uniformized_action

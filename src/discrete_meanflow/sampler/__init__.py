@@ -3,22 +3,17 @@
 One-step generation is the grid (0, 1).
 """
 
-from discrete_meanflow.sampler.base import Sampler
-from discrete_meanflow.sampler.chunk import chunk_size
-from discrete_meanflow.sampler.kernel import KernelSampler
-from discrete_meanflow.sampler.logits import LogitProcessor, forbid, temperature, top_p
-from discrete_meanflow.sampler.ode import ODESampler
-from discrete_meanflow.sampler.unmasking import UnmaskingSampler, bisection
-
-__all__ = [
-    "KernelSampler",
-    "LogitProcessor",
-    "ODESampler",
-    "Sampler",
-    "UnmaskingSampler",
-    "bisection",
-    "chunk_size",
-    "forbid",
-    "temperature",
-    "top_p",
-]
+from discrete_meanflow.sampler.base import Sampler as Sampler
+from discrete_meanflow.sampler.chunk import chunk_size as chunk_size
+from discrete_meanflow.sampler.kernel import KernelSampler as KernelSampler
+from discrete_meanflow.sampler.logits import (
+    LogitProcessor as LogitProcessor,
+    forbid as forbid,
+    temperature as temperature,
+    top_p as top_p,
+)
+from discrete_meanflow.sampler.ode import ODESampler as ODESampler
+from discrete_meanflow.sampler.unmasking import (
+    UnmaskingSampler as UnmaskingSampler,
+    bisection as bisection,
+)
