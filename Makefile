@@ -19,7 +19,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/sequences.py
 	$(BIN)/python bench/estimators.py
 	$(BIN)/python bench/throughput.py --sizes 1e6 --batch 64
-	$(BIN)/python bench/processes.py
+	$(BIN)/python bench/distributed.py
 	$(BIN)/python bench/large_text.py
 	$(BIN)/python bench/large_text.py --lines
 	$(BIN)/python bench/uniformization.py

@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from discrete_meanflow.network.transformer import TILE, attend, attend_in_tiles
-from side_by_side import RESULTS, record, seconds
+from measure import RESULTS, record, seconds
 
 SHAPES = [
     (1024, 6, 9, 64),

@@ -20,7 +20,7 @@ from discrete_meanflow.model import OneStepModel
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.training import Distributed
-from side_by_side import RESULTS, record
+from measure import RESULTS, record
 
 STEPS, DRAWS = (1, 4, 16, 64), 3000
 

@@ -15,7 +15,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from side_by_side import RESULTS, record
+from measure import RESULTS, record
 
 STEPS = 100
 DEFAULT_SPINS = "300000"  # the default of libgomp

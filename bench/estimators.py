@@ -14,7 +14,7 @@ from dmf_reproduction import SEEDS
 from dmf_reproduction.engine.experiment import Scale
 from dmf_reproduction.experiments.sequence_parts import sequence_cell
 from dmf_reproduction.settings import BASELINES, ESTIMATORS
-from side_by_side import RESULTS, library_step, record
+from measure import RESULTS, library_step, record
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy
 
-from side_by_side import RESULTS, anonymous_mib, record
+from measure import RESULTS, anonymous_mib, record
 
 WORDS = ["the", "of", "and", "to", "in", "that", "was", "for", "with", "his", "they", "one", "by"]
 

@@ -21,7 +21,7 @@ from discrete_meanflow.objective import KernelCE, KernelResidual, Objective, Res
 from discrete_meanflow.process import PathSample, SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import Problem, Recipe, Trainer, sequence_problem
-from side_by_side import RESULTS, eager_step, library_step, record, seconds
+from measure import RESULTS, eager_step, library_step, record, seconds
 
 SEEDS = [42, 123, 2024]
 V, D, DRAWS = 16, 32, 5_000

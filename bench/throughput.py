@@ -37,7 +37,7 @@ from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import Problem, Recipe, Trainer
-from side_by_side import RESULTS, library_step, record, seconds
+from measure import RESULTS, library_step, record, seconds
 
 V, D = 27, 64
 BLOCK, BLOCKS = 20, 3

@@ -23,7 +23,7 @@ from discrete_meanflow.process import ChainProcess, PathSample
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, Trainer
-from side_by_side import RESULTS, eager_step, library_step, record
+from measure import RESULTS, eager_step, library_step, record
 
 SEEDS = [42, 123, 2024]
 STEPS = 100

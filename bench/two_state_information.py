@@ -16,7 +16,7 @@ import torch
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.times import UniformGap
-from side_by_side import RESULTS, record
+from measure import RESULTS, record
 
 PATHS = 15_000 * 256
 

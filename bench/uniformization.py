@@ -17,7 +17,7 @@ import torch
 
 from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.uniformization import uniformized_action
-from side_by_side import RESULTS, anonymous_mib, record, watched
+from measure import RESULTS, anonymous_mib, record, watched
 
 QUEUE = BulkQueue({1: 10.0, 8: 10.0, 64: 5.0}, service=40.0)
 

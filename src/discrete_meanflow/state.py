@@ -13,17 +13,13 @@ from discrete_meanflow.types import Point, State, Tokens
 
 @dataclass(frozen=True)
 class StateSpace(ABC):
-    """What each position of a state holds. Kernels and processes of one space fit together."""
+    """The type of a position. A kernel and its process have the same state space."""
 
     size: int  # n
 
     @abstractmethod
     def point(self, x: State, dtype: torch.dtype) -> Point:
         """The state as a point, ``(*batch, n)``: what a network sees."""
-
-    @abstractmethod
-    def state(self, point: Point) -> State:
-        """The inverse of ``point``."""
 
     @abstractmethod
     def positions(self, x: State) -> torch.Size:
@@ -49,6 +45,11 @@ class StateSpace(ABC):
                 f"observed must be bool of shape {tuple(shape)}, got {observed.dtype} of shape "
                 f"{tuple(observed.shape)}"
             )
+        if tokens.is_floating_point() or torch.broadcast_shapes(tokens.shape, shape) != shape:
+            raise InputError(
+                f"observed tokens must be integers of shape {tuple(shape)}, got {tokens.dtype} of "
+                f"shape {tuple(tokens.shape)}"
+            )
         symbols = tokens.expand(shape)[observed]
         if bool(((symbols < 0) | (symbols >= self.size)).any()):
             raise InputError(f"observed tokens must lie in 0 .. {self.size - 1}")
@@ -64,9 +65,6 @@ class Discrete(StateSpace):
 
     def point(self, x: Tokens, dtype: torch.dtype) -> Point:
         return delta(x, self.size, dtype)
-
-    def state(self, point: Point) -> Tokens:
-        return point.argmax(-1)
 
     def positions(self, x: Tokens) -> torch.Size:
         return x.shape
@@ -93,9 +91,6 @@ class Continuous(StateSpace):
 
     def point(self, x: Point, dtype: torch.dtype) -> Point:
         return x
-
-    def state(self, point: Point) -> Point:
-        return point
 
     def positions(self, x: Point) -> torch.Size:
         return x.shape[:-1]

@@ -181,11 +181,11 @@ def test_the_students_loss_is_the_sum_of_two_means(twins):
     assert torch.allclose(problem.objective(kernel, path), expected)
 
 
+@pytest.mark.parametrize("minibatch_ot", [0, 4])
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_any_batch_size_can_be_mixed(batch, twins):
-    problem = FlowMapDistillation(8, 1, Recipe(1)).problem(
-        twins_problem(PosteriorRegression()), twins, 0
-    )
+def test_any_batch_size_can_be_mixed(batch, minibatch_ot, twins):
+    first = twins_problem(PosteriorRegression(), process=OneHotFlow(2, minibatch_ot))
+    problem = FlowMapDistillation(8, 1, Recipe(1)).problem(first, twins, 0)
     assert len(problem.sample((batch,), seeded()).x) == batch
     kernel = train_kernel(problem, Recipe(1, batch=batch))
     assert all(p.isfinite().all() for p in kernel.parameters())
@@ -224,7 +224,7 @@ def test_mixed_paths_take_equal_numbers_from_each_part():
             ),
             "r < t",
         ),
-        (lambda: twins_problem(PairCrossEntropy()), "need each other"),
+        (lambda: twins_problem(PairCrossEntropy()), "needs TeacherPairs"),
     ],
 )
 def test_bad_input_is_rejected(call, message):

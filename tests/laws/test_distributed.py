@@ -67,7 +67,7 @@ def pairs(ranks):
             FlowMapKernel(network, 3), 0, lambda done: bool(rounds.append(done)), ranks,
         )  # fmt: skip
     assert rounds[-1] == 1
-    assert len(rounds) == math.ceil(7 / ranks.count)
+    assert len(rounds) == math.ceil(7 / ranks.world_size)
     return made.starts, made.ends, made.times, made.observed
 
 

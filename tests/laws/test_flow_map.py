@@ -231,7 +231,7 @@ def test_processes_are_one_argument_apart():
             "position 2 lies outside 0 .. 1",
         ),
         (lambda: FixedPositions([-1]), "count from 0"),
-        (lambda: twins_problem(PairCrossEntropy()), "need each other"),
+        (lambda: twins_problem(PairCrossEntropy()), "needs TeacherPairs"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0, 3]), 3, 2), "0 to 2"),
         (lambda: labelled(torch.zeros(2, 2).long(), torch.tensor([0]), 3, 2), "2 records"),
         (lambda: label_tokens(torch.tensor([0]), 1, 2), "at least 2 classes"),
@@ -239,6 +239,14 @@ def test_processes_are_one_argument_apart():
         (
             lambda: train_kernel(twins_problem(PosteriorRegression()), Recipe(1), start=FLOW_MAP),
             "start from has Continuous",
+        ),
+        (
+            lambda: train_kernel(
+                twins_problem(PosteriorRegression()),
+                Recipe(1),
+                start=FlowMapKernel(FlatMLP(2, 3, 16, 1), 2),
+            ),
+            "start from has another",
         ),
         (lambda: Recipe(1, ema_decay=1.0), "ema_decay must lie in"),
         (lambda: Phases((0.5, SemigroupLoss())), "fractions > 0 that sum to 1"),

@@ -129,7 +129,7 @@ def test_propagator_is_the_kernel(u):
     assert (law - exact).abs().max() < 1e-9
 
 
-def test_a_chain_too_fast_for_the_table_is_refused():
+def test_a_chain_too_fast_for_the_table_is_rejected():
     fast = TimeVaryingGenerator(lambda t: 10 * chains.tilting_birth_death().at(t), "fast")
     with pytest.raises(InputError, match="too fast for a table of kernels"):
         Propagator(fast)
@@ -172,7 +172,7 @@ def test_a_time_varying_generator_is_checked_over_time():
     [(0.5, 0.4, "r = 0.5 > t = 0.4"), (-0.1, 0.4, r"\[0, 1\]"), (0.1, 1.4, r"\[0, 1\]")],
 )
 @every_generator
-def test_bad_times_are_refused(u, r, t, message):
+def test_bad_times_are_rejected(u, r, t, message):
     with pytest.raises(InputError, match=message):
         transition(u, r, t)
     with pytest.raises(InputError, match=message):

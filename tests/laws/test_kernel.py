@@ -174,8 +174,8 @@ def test_a_large_alphabet_keeps_its_tail():
     r, t = torch.zeros(1000), torch.full((1000,), 1 / 1024)
     g = seeded()
     moved = torch.cat([kernel.transport(x, logits, r, t, g) for _ in range(draws // 1000)])
-    share = (moved > 0).double().mean().item()
-    assert abs(share - 1 / 1024) < 5 * (1 / 1024 / moved.numel()) ** 0.5
+    fraction = (moved > 0).double().mean().item()
+    assert abs(fraction - 1 / 1024) < 5 * (1 / 1024 / moved.numel()) ** 0.5
     halves = (moved[moved > 0] > states // 2).double().mean().item()
     assert 0.2 < halves < 0.8
 

@@ -217,9 +217,9 @@ def test_fused_attention_equals_plain_attention(name, shape, together, monkeypat
     def found():
         value = network(x, r, t)
         gradient = torch.autograd.grad(value.square().sum(), list(network.parameters()))
-        looks = len(fused)
+        calls = len(fused)
         slope = torch.func.jvp(lambda t: network(x, r, t), (t,), (torch.ones_like(t),))[1]
-        assert len(fused) == looks  # which has no such derivative
+        assert len(fused) == calls  # which has no such derivative
         return [value, slope, *gradient]
 
     written_out = found()
@@ -235,12 +235,12 @@ def test_stacked_networks_have_no_mask(monkeypatch):
     """Which torch's fused kernels would misread there."""
     network, seen = NETWORKS["DiT"], []
 
-    def look(*given):
+    def record(*given):
         seen.append(len(given))
         return torch.nn.functional.scaled_dot_product_attention(*given)
 
     monkeypatch.setattr(transformer, "half_on_gpu", lambda x: True)
-    monkeypatch.setattr(transformer, "scaled_dot_product_attention", look)
+    monkeypatch.setattr(transformer, "scaled_dot_product_attention", record)
     x, r, t = batch(2, 8)
     stacked = torch.func.vmap(network)(x, r, t)
     assert seen == [3, 3]  # query, key and value, in each layer

@@ -6,17 +6,26 @@ import pytest
 import torch
 from torch import nn
 
+from discrete_meanflow.ctmc import ring
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior, FlowMapKernel
+from discrete_meanflow.kernel import (
+    BoundaryKernel,
+    BridgeKernel,
+    ExactPosterior,
+    FlowMapKernel,
+    kernel_for,
+)
 from discrete_meanflow.network import MLP, DiT, FlatMLP
 from discrete_meanflow.objective import Phases, PosteriorRegression, SemigroupLoss, Weighted
-from discrete_meanflow.process import Masking, OneHotFlow
+from discrete_meanflow.process import Masking, OneHotFlow, Structured, Uniform
 from discrete_meanflow.sampler import (
     KernelSampler,
     ODESampler,
     UnmaskingSampler,
+    chunk,
     forbid,
+    generate,
     temperature,
     top_p,
 )
@@ -25,11 +34,22 @@ from discrete_meanflow.training import Recipe, train_kernel
 from laws.exact_flow import LAW, PROCESS, TWINS_PROCESS, ExactFlow, twins_problem
 from problems import seeded
 
+
+def exact(process):
+    return ExactPosterior(LAW, process)
+
+
 MASKING = Masking(3)
 FACTORISED = BoundaryKernel(ExactPosterior(LAW, MASKING), 4, Linear(), MASKING.token)
 FLOW_MAP = FlowMapKernel(ExactPosterior(LAW, PROCESS), 3)
+RING = Structured(ring(3))
 SAMPLERS = {
     "kernel, discrete": (KernelSampler.steps(FACTORISED, 3), MASKING),
+    "kernel, uniform": (
+        KernelSampler.steps(kernel_for(Uniform(3), exact(Uniform(3))), 2),
+        Uniform(3),
+    ),
+    "kernel, bridge": (KernelSampler.steps(BridgeKernel(exact(RING), RING), 2), RING),
     "kernel, continuous": (KernelSampler.steps(FLOW_MAP, 3), PROCESS),
     "ODE": (ODESampler(FLOW_MAP, 3), PROCESS),
     "unmasking": (UnmaskingSampler(FACTORISED, [[0], [1]]), MASKING),
@@ -66,9 +86,38 @@ def test_a_sampler_rejects_bad_conditions(sampler, process):
         ((tokens, torch.ones(8, 2)), "must be bool"),
         ((tokens, torch.ones(8, 1, dtype=torch.bool)), "must be bool"),
         ((tokens + 9, torch.ones(8, 2, dtype=torch.bool)), "must lie in"),
+        ((tokens.float(), torch.ones(8, 2, dtype=torch.bool)), "must be integers"),
     ):
         with pytest.raises(InputError, match=message):
             sampler.sample(x, seeded(), *arguments)
+
+
+@every_sampler
+def test_a_step_is_one_forward_pass(sampler, process):
+    calls = []
+    network = sampler.kernel.network
+    hook = network.register_forward_hook(lambda *arguments: calls.append(1))
+    sampler.sample(process.source((4, 2), seeded()), seeded())
+    hook.remove()
+    assert len(calls) == sampler.step_count
+
+
+@pytest.mark.parametrize("name", ["kernel, discrete", "unmasking"])
+def test_the_mask_cannot_be_observed(name):
+    sampler, process = SAMPLERS[name]
+    tokens, observed = torch.full((8, 2), process.token), torch.ones(8, 2, dtype=torch.bool)
+    with pytest.raises(InputError, match="must not be the mask"):
+        sampler.sample(process.source((8, 2), seeded()), seeded(), tokens, observed)
+
+
+def test_chunks_are_samples_of_the_whole(monkeypatch):
+    monkeypatch.setattr(chunk, "chunk_size", lambda *sizes: 4)
+    sampler, process = SAMPLERS["kernel, discrete"]
+    tokens, observed = torch.tensor([1, 0]), torch.tensor([True, False])
+    chunks = list(generate(sampler, process, (10, 2), seeded(), tokens, observed))
+    assert [len(part) for part in chunks] == [4, 4, 2]
+    assert all(bool((part[:, 0] == 1).all()) for part in chunks)
+    assert torch.cat(list(generate(sampler, process, (10, 2), seeded()))).shape == (10, 2)
 
 
 @pytest.fixture(scope="module")

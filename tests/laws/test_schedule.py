@@ -61,7 +61,7 @@ def test_c_is_twice_the_fastest_rate():
     assert Exponential.of(chains.birth_death()).c == 5.0
 
 
-def test_bad_parameters_are_refused():
+def test_bad_parameters_are_rejected():
     with pytest.raises(InputError, match="c must be positive"):
         Exponential(0.0)
     with pytest.raises(InputError, match="epsilon"):

@@ -78,10 +78,10 @@ def enumerated(process, r=R, t=T, draws=1):
     rows, weights = [], []
     at_r, at_t = (torch.full((1,), s, dtype=torch.float64) for s in (r, t))
     n = process.states
-    for x1, share in _distinct(DATA.tokens):
+    for x1, fraction in _distinct(DATA.tokens):
         laws = [corruption(process, token, r) for token in x1]
         for x in itertools.product(range(n), repeat=2):
-            p_x = share * math.prod(laws[d][x[d]].item() for d in range(2))
+            p_x = fraction * math.prod(laws[d][x[d]].item() for d in range(2))
             if p_x < 1e-15:
                 continue
             ends = [
@@ -116,10 +116,10 @@ class Tilted(nn.Module):
         super().__init__()
         self.states = n = process.states
         table = torch.zeros(n, n, 2, n, dtype=torch.float64)
-        for x1, share in _distinct(DATA.tokens):
+        for x1, fraction in _distinct(DATA.tokens):
             laws = [corruption(process, token, r) for token in x1]
             for x in itertools.product(range(n), repeat=2):
-                p = share * math.prod(laws[d][x[d]].item() for d in range(2))
+                p = fraction * math.prod(laws[d][x[d]].item() for d in range(2))
                 for d in range(2):
                     table[x][d, x1[d]] += p
         table /= table.sum(-1, keepdim=True).clamp(min=1e-300)
@@ -170,7 +170,7 @@ def test_the_exact_kernel_is_stationary(process, make):
     (gradient,) = expected_gradient(make(process), kernel, path, weight)
     assert gradient.abs().max() < 1e-9
     with torch.no_grad():
-        noise = getattr(process, "token", None) or 0
+        noise = process.token if isinstance(process, Absorbing | Masking) else 0
         network.theta[noise, noise, 0, 0] = 0.3
     (gradient,) = expected_gradient(make(process), kernel, path, weight)
     assert gradient.abs().max() > 1e-4
@@ -181,8 +181,8 @@ def conditional_means(values, path, weight):
     key = path.x[:, 0] * 100 + path.x[:, 1]
     for code in key.unique():
         here = key == code
-        share = weight[here].sum()
-        yield here, (values[here] * weight[here, None, None]).sum(0) / share, share
+        fraction = weight[here].sum()
+        yield here, (values[here] * weight[here, None, None]).sum(0) / fraction, fraction
 
 
 @every_process
@@ -267,7 +267,7 @@ def test_the_kl_form_is_a_law_and_counts_clamping():
         )
         total = total + value.exp() * bracket
     assert (total - 1).abs().max() < 1e-12
-    assert ResidualKL().clamped(kernel, path) == 0
+    assert ResidualKL().clipped(kernel, path) == 0
 
     class Falling(nn.Module):
         def forward(self, x, r, t):
@@ -275,7 +275,7 @@ def test_the_kl_form_is_a_law_and_counts_clamping():
             return (t[..., None] * slope).expand(x.shape)
 
     falling = BoundaryKernel(Falling(), 4, Linear(), mask=process.token)
-    assert 0 < ResidualKL().clamped(falling, path) < 1
+    assert 0 < ResidualKL().clipped(falling, path) < 1
     assert ResidualKL()(falling, path).isfinite()
     with pytest.raises(InputError, match="floor must lie in"):
         ResidualKL(0.0)

@@ -201,12 +201,12 @@ def test_paths_are_corruption_then_bridge(process):
 def test_continuous_paths_are_lines_from_noise_to_data():
     pairs = TimePair(*(torch.full((5000,), s, dtype=torch.float64) for s in (0.3, 0.8)))
     path = OneHotFlow(3).path(DATA.sample((5000,), seeded()), pairs, seeded(1), draws=2)
-    assert path.y.shape == (5000, 2, 3, 2)
+    assert path.y.shape == (5000, 2, 2, 3)
     e = delta(path.x1, 3, torch.float32)
     z = (path.x - 0.3 * e) / 0.7
     assert abs(z.mean().item()) < 0.03
     assert abs(z.std().item() - 1) < 0.03
-    assert (path.y[..., 0] - (0.2 * z + 0.8 * e)).abs().max() < 1e-5
+    assert (path.y[..., 0, :] - (0.2 * z + 0.8 * e)).abs().max() < 1e-5
 
 
 @every_process
@@ -368,8 +368,7 @@ def test_the_posterior_is_bayes_rule(process):
     joint = law.log_prob(clean).exp() * seen[:, torch.arange(3), clean].prod(-1)
     by_hand = torch.einsum("bs,sdv->bdv", joint, delta(clean, 3, torch.float64))
     by_hand /= by_hand.sum(-1, keepdim=True)
-    points = process.space.point(x, torch.float64)
-    q = ExactPosterior(law, process)(points, r.expand(20, 1), r.expand(20, 1)).exp()
+    q = ExactPosterior(law, process)(x, r.expand(20, 1), r.expand(20, 1)).exp()
     assert (q[..., :3] - by_hand).abs().max() < 1e-12
     assert q[..., 3:].abs().sum() == 0
 
@@ -384,9 +383,8 @@ def test_evidence_of_probability_zero_is_rejected():
     law = BigramChain(torch.full((3,), 1 / 3, dtype=torch.float64), torch.eye(3).roll(1, 1), 3)
     process = Masking(3)
     for x, r in (([[0, 0, 3]], 0.5), ([[0, 3, 3]], 0.0), ([[3, 3, 3]], 1.0)):
-        point = process.space.point(torch.tensor(x), torch.float64)
         with pytest.raises(InputError, match="probability zero"):
-            ExactPosterior(law, process)(point, *times([[r]], [[1.0]]))
+            ExactPosterior(law, process)(torch.tensor(x), *times([[r]], [[1.0]]))
 
 
 def test_an_exact_kernel_is_on_the_device_of_its_process():

@@ -387,7 +387,7 @@ def test_steps_that_differ_in_constants_share_code(monkeypatch):
 
 def test_long_sums_are_split_without_changing_them(monkeypatch):
     monkeypatch.setattr(trace_module, "LONG_SUM", 64)
-    monkeypatch.setattr(trace_module, "PIECE", 16)
+    monkeypatch.setattr(trace_module, "SPLIT", 16)
     trainer = Trainer(PROBLEMS["sequences, KR"], Recipe(10, batch=64), [1, 2])
     path = tree_map(lambda a: a[0], trainer._draw(1, trainer.generators))
     gradient = step_of(trainer)
@@ -493,7 +493,7 @@ def _diagonal(x):
 
 def test_products_of_split_products_are_split(monkeypatch):
     monkeypatch.setattr(trace_module, "LONG_SUM", 16)
-    monkeypatch.setattr(trace_module, "PIECE", 8)
+    monkeypatch.setattr(trace_module, "SPLIT", 8)
     a, b, c = torch.rand(2, 4, 16), torch.rand(2, 16, 32), torch.rand(2, 32, 4)
 
     def f(a, b, c):

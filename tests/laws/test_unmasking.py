@@ -120,7 +120,7 @@ def test_groups_that_do_not_partition_are_rejected(groups):
 
 
 def test_a_kernel_without_masks_is_rejected():
-    with pytest.raises(InputError, match="kernel of masks"):
+    with pytest.raises(InputError, match="kernel with a mask symbol"):
         UnmaskingSampler(BoundaryKernel(MLP(4), 4, Linear()), [[0]])
 
 

@@ -13,7 +13,7 @@ import numpy
 import pytest
 import torch
 
-import side_by_side
+import measure
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, windows
 from discrete_meanflow.data.array_codec import ArrayCodec
@@ -194,7 +194,7 @@ from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.training import Distributed
-from side_by_side import anonymous_mib, watched
+from measure import anonymous_mib, watched
 
 scratch.MAX_IN_MEMORY = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22
 text, run, kind = Path(sys.argv[1]), Path(sys.argv[2]), find_kind(sys.argv[3])
@@ -217,7 +217,7 @@ print(peak[0] - before)
 )
 def test_a_file_need_not_fit_into_memory(kind, size, limit, distinct, tmp_path, monkeypatch):
     """A file of ``size`` MB takes less than ``limit`` MB of memory."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(side_by_side.__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(measure.__file__).parent), prepend=os.pathsep)
     path, line = tmp_path / "a.txt", "CCNCCOCCFCCNCCO{:08d}CCNCCFCCOCCNCC\n"
     with open(path, "w") as file:
         count = size * 2**20 // len(line.format(0))

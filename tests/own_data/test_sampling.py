@@ -12,7 +12,7 @@ import onnx
 import pytest
 import torch
 
-import side_by_side
+import measure
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.text_codec import TextCodec
@@ -161,7 +161,7 @@ STREAM = """
 import sys
 from discrete_meanflow.cli.sample import Sample
 from pathlib import Path
-from side_by_side import watched
+from measure import watched
 
 def sampled(n):
     with watched() as peak:
@@ -178,7 +178,7 @@ print(many - few)
 @pytest.mark.parametrize("name", ["lines.txt.gz", "table.csv", "table.parquet", "array.npz"])
 def test_sampling_needs_constant_memory(name, trained, tmp_path, monkeypatch):
     words = [sys.executable, "-c", STREAM, trained / name.split(".")[0], tmp_path / name]
-    bench = str(Path(side_by_side.__file__).parent)
+    bench = str(Path(measure.__file__).parent)
     monkeypatch.setenv("PYTHONPATH", bench, prepend=os.pathsep)
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

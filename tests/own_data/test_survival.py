@@ -388,7 +388,7 @@ def test_step_of_a_nan_loss_counts_both_stages(tmp_path, monkeypatch):
 
     def spoilt(trainer, steps, generators):
         paths = draw(trainer, steps, generators)
-        if trainer.problem.paths.from_teacher:
+        if trainer.problem.paths.teacher_pairs:
             paths.x[2] = torch.nan
         return paths
 

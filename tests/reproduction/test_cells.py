@@ -75,6 +75,9 @@ def test_a_further_stage_continues_from_finished_ones(tmp_path):
     assert iterations(tmp_path / "b", first, second) == ([10, 12], whole[1])
     with pytest.raises(InputError, match="other settings"):
         iterations(tmp_path / "c", other, second)
+    several = RunSpec("joint", (0, 1), "cpu", Scale.toy, tmp_path / "a")
+    with pytest.raises(InputError, match="needs a single seed"):
+        train_cell(several, twins_cell(recipe, first), lambda event: None, lambda: False)
 
 
 @pytest.mark.parametrize(

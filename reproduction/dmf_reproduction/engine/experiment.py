@@ -19,7 +19,7 @@ class Scale(Enum):
     """The size of a run."""
 
     paper = "paper"  # the paper's iterations and draws
-    toy = "toy"  # seconds of work: checks that everything runs; its numbers mean nothing
+    toy = "toy"  # seconds of work: checks that everything runs; its numbers are not meaningful
 
     def recipe(self, recipe: Recipe) -> Recipe:
         if self is Scale.paper:
@@ -117,7 +117,7 @@ class Experiment(ABC):
         return Claim(id, text, where or self.where, paper, ours, holds)
 
 
-def in_words(values: Sequence[float], digits: int = 3, separator: str = " ") -> str:
+def format_numbers(values: Sequence[float], digits: int = 3, separator: str = " ") -> str:
     """Numbers in a row, as claims show them: ``0.275 0.311``."""
     return separator.join(f"{v:.{digits}f}" for v in values)
 

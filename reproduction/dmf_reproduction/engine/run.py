@@ -86,7 +86,7 @@ def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: OnProgress) -> Non
 
 
 def _noting(wall_seconds: Callable[[], float], on_progress: OnProgress) -> OnProgress:
-    """Record the wall time now and then, so that a killed run keeps it."""
+    """Record the wall time at most every 20 seconds, so that a killed run keeps it."""
     noted = time.monotonic()
 
     def report(event: ProgressEvent) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from discrete_meanflow.errors import error_context
+from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import write_atomically
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.run.environment import device_name, versions
@@ -53,6 +53,8 @@ class CellTraining:
     def __init__(
         self, spec: RunSpec, cell: Cell, on_progress: OnProgress, stopped: Callable[[], bool]
     ) -> None:
+        if cell.then and len(spec.seeds) > 1:
+            raise InputError("distillation needs a single seed: its pairs have one teacher")
         self.spec, self.cell = spec, cell
         self.on_progress, self.stopped = on_progress, stopped
         self.metrics: dict[str, float] = {}  # the newest
@@ -74,7 +76,7 @@ class CellTraining:
         return self.spec.part(self.cell.name, f"{suffix}.safetensors")
 
     def _settings(self, number: int) -> Json:
-        """A checkpoint belongs to the stages that led to it; others may follow one day."""
+        """Its own and earlier stages only, so that later stages can be added."""
         return cell_settings(self.spec, replace(self.cell, then=self.cell.then[:number]))
 
     def _distillation(self, number: int) -> Callable[[Problem, list[Kernel]], Problem]:
@@ -107,7 +109,7 @@ class CellTraining:
 
     def _measure(self, block: StageBlock, curve: Json) -> dict[str, float]:
         """Add the quantities that the cell watches to the curve; return their means over seeds."""
-        with EXCLUSIVE:  # a derivative taken here must not meet the tracing of another cell
+        with EXCLUSIVE:  # a derivative must not be taken while another cell traces
             watched = self.cell.watch(block.trainer.kernels())
         curve["at"].append(block.iteration)
         for name, values in watched.items():

@@ -11,7 +11,7 @@ from dmf_reproduction.engine.experiment import (
     Experiment,
     Json,
     Scale,
-    in_words,
+    format_numbers,
     mean,
     mean_at_steps,
 )
@@ -124,8 +124,8 @@ class Estimators(Experiment):
             f"steps/{name}",
             f"{name}: TV of the KL form at 8 steps at most 1.15x that at 1, from "
             f"{fact['many_draws']:,} samples; at 1/2/4/8 steps (exact p(x1 | x_r): "
-            f"{in_words(fact['exact']['tv_many'], 4)})",
-            in_words(tv, 4),
+            f"{format_numbers(fact['exact']['tv_many'], 4)})",
+            format_numbers(tv, 4),
             tv[-1] <= 1.15 * tv[0],
         )
 

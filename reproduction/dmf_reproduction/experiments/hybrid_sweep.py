@@ -1,6 +1,14 @@
 """Hybrid loss KR + lambda CE: does combining the two objectives help?"""
 
-from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, in_words, mean
+from dmf_reproduction.engine.experiment import (
+    Cell,
+    Claim,
+    Experiment,
+    Json,
+    Scale,
+    format_numbers,
+    mean,
+)
 from dmf_reproduction.experiments.sequence_parts import (
     configurations,
     sequence_cell,
@@ -50,7 +58,7 @@ class HybridSweep(Experiment):
             self.claim(
                 f"best/{name}",
                 f"{name}: lowest exact TV at lambda = inf; at 0 / 0.1 / 1 / 10 / inf: "
-                + in_words(list(exact.values()), 4, " / "),
+                + format_numbers(list(exact.values()), 4, " / "),
                 best,
                 best == "inf",
                 "inf",
@@ -59,7 +67,7 @@ class HybridSweep(Experiment):
                 f"sampled/{name}",
                 f"{name}: TV of {fact['draws']:,} samples (floor {fact['floor']:.4f}) at lambda = "
                 "inf within 5 % of the lowest; at 0 / 0.1 / 1 / 10 / inf",
-                in_words(list(sampled.values()), 4, " / "),
+                format_numbers(list(sampled.values()), 4, " / "),
                 sampled["inf"] <= 1.05 * min(sampled.values()),
                 "inf",
             ),
@@ -67,7 +75,7 @@ class HybridSweep(Experiment):
                 f"accuracy/{name}",
                 f"{name}: token accuracy at intermediate lambda above both ends (independent draws "
                 f"from the data: {fact['accuracy']:.3f})",
-                in_words(list(accuracy.values()), 3, " / "),
+                format_numbers(list(accuracy.values()), 3, " / "),
                 all(accuracy[k] > ends for k in ("0.1", "1", "10")),
                 "higher",
             ),

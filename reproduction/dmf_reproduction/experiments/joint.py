@@ -15,7 +15,7 @@ from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
 from discrete_meanflow.metric.sequences import product_pair_tv
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import KernelSampler, ODESampler
+from discrete_meanflow.sampler import KernelSampler, ODESampler, generate as in_chunks
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
 from dmf_reproduction.engine.experiment import (
@@ -24,7 +24,7 @@ from dmf_reproduction.engine.experiment import (
     Experiment,
     Json,
     Scale,
-    in_words,
+    format_numbers,
     per_seed,
 )
 from dmf_reproduction.experiments.real_data import sample_file
@@ -89,14 +89,14 @@ class Joint(Experiment):
                 f"{name}: one-step adjacent-pair TV at most {bar:.4f} (floor "
                 f"{fact['pair_floor']:.4f}, {TEACHER_STEPS} ODE steps of the exact diagonal "
                 f"{fact['exact_flow_pair_tv']:.4f}, exact factorised kernel at {steps} steps "
-                f"{in_words(fact['factorised_pair_tv'])})",
+                f"{format_numbers(fact['factorised_pair_tv'])})",
                 tv[0],
                 tv[0] <= bar,
             ),
             self.claim(
                 f"steps/{name}",
                 f"{name}: one-step adjacent-pair TV within 2x of 64-step TV; at {steps} steps",
-                in_words(tv, 4),
+                format_numbers(tv, 4),
                 tv[0] <= 2 * tv[-1],
             ),
         ]
@@ -118,8 +118,7 @@ def exact_flow(data: Law, draws: int) -> State:
     """Samples of the exact diagonal's ODE, in as many steps as the teacher pairs take."""
     process, g = OneHotFlow(data.vocabulary), torch.Generator().manual_seed(0)
     flow = ODESampler(FlowMapKernel(ExactPosterior(data, process), process.states), TEACHER_STEPS)
-    starts = process.source((draws, data.length), g).split(CHUNK)
-    return torch.cat([flow.sample(x, g) for x in starts])
+    return torch.cat(list(in_chunks(flow, process, (draws, data.length), g)))
 
 
 def flow_map_cell(name: str, scale: Scale) -> Cell:

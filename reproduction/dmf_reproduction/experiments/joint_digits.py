@@ -13,7 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
+from dmf_reproduction.engine.experiment import Claim, Json, Scale, format_numbers
 from dmf_reproduction.experiments.real_data import RealData, Records, at_steps, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
@@ -106,7 +106,7 @@ class JointDigits(RealData):
             self.claim(
                 "distance",
                 f"distance to the nearest training image at least {DISTANCE}x that of held-out "
-                f"images; at 1 2 4 8 16 64 steps {in_words(distance)}",
+                f"images; at 1 2 4 8 16 64 steps {format_numbers(distance)}",
                 f"{distance[0]:.2f}x",
                 distance[0] >= DISTANCE,
             ),

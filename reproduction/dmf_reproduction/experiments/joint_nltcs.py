@@ -12,7 +12,7 @@ from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.metric.sequences import sequence_index
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import FlowMapDistillation, Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
+from dmf_reproduction.engine.experiment import Claim, Json, Scale, format_numbers
 from dmf_reproduction.experiments.real_data import RealData, Records, at_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP, KINDS
 
@@ -90,20 +90,20 @@ class JointNltcs(RealData):
                 "one-step",
                 f"one-step TV to the test distribution at most {BAR} (training rows {floor:.3f}, "
                 f"product of marginals {facts['product of marginals to test']:.3f}, factorised "
-                f"{in_words(factorised)})",
+                f"{format_numbers(factorised)})",
                 tv[0],
                 tv[0] <= BAR,
             ),
             self.claim(
                 "steps",
                 "one-step TV at most 1.3x that of 64 steps; at 1 2 4 8 16 64 steps",
-                in_words(tv),
+                format_numbers(tv),
                 tv[0] <= 1.3 * tv[-1],
             ),
             self.claim(
                 "enough-steps",
                 "64-step TV from as many samples as training rows at most 1.3x that of the "
-                f"training rows, {floor:.3f}; at 1 2 4 8 16 64 steps {in_words(as_many)}",
+                f"training rows, {floor:.3f}; at 1 2 4 8 16 64 steps {format_numbers(as_many)}",
                 f"{as_many[-1] / floor:.2f}x",
                 as_many[-1] <= 1.3 * floor,
             ),

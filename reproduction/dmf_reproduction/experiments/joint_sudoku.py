@@ -14,7 +14,7 @@ from discrete_meanflow.network import DiT
 from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import FlowMapDistillation, Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
+from dmf_reproduction.engine.experiment import Claim, Json, Scale, format_numbers
 from dmf_reproduction.experiments.real_data import (
     RealData,
     Records,
@@ -113,7 +113,7 @@ class JointSudoku(RealData):
             self.claim(
                 "puzzles",
                 f"16 steps solve more puzzles of {CLUES} clues than one step; at 1 and 16 steps",
-                in_words(list(puzzles.values())),
+                format_numbers(list(puzzles.values())),
                 puzzles["16"] > puzzles["1"],
             ),
             self.claim("copies", "no grid copies a training grid", copied, copied == 0),

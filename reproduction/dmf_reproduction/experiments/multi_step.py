@@ -6,7 +6,7 @@ from dmf_reproduction.engine.experiment import (
     Experiment,
     Json,
     Scale,
-    in_words,
+    format_numbers,
     mean_at_steps,
 )
 from dmf_reproduction.experiments.sequence_parts import (
@@ -65,8 +65,8 @@ class MultiStep(Experiment):
             f"steps/{objective}/{name}",
             f"{name}, {objective}: TV {expected} by more than 5 % from 1 to 8 steps; at 1/2/4/8 "
             f"steps from {fact['many_draws']:,} samples (from {fact['draws']:,}: "
-            f"{in_words(few, 4)})",
-            in_words(tv, 4),
+            f"{format_numbers(few, 4)})",
+            format_numbers(tv, 4),
             grows if objective == "KR" else not grows,
             expected,
         )
@@ -77,8 +77,8 @@ class MultiStep(Experiment):
         return self.claim(
             f"cause/{name}",
             f"{name}: at 2, 4 and 8 steps, PR has the TV of the exact p(x1 | x_r) within 30 % "
-            f"({in_words(ratios, 2)}x); TV of the exact posterior at 1/2/4/8 steps",
-            in_words(exact, 4),
+            f"({format_numbers(ratios, 2)}x); TV of the exact posterior at 1/2/4/8 steps",
+            format_numbers(exact, 4),
             all(1 / 1.3 <= ratio <= 1.3 for ratio in ratios),
         )
 
@@ -88,7 +88,7 @@ class MultiStep(Experiment):
             f"pairs/{objective}/{name}",
             f"{name}, {objective}: TV of adjacent pairs falls by half or more from 1 to 8 steps "
             f"(product of marginals {fact['product_pair_tv']:.3f}; exact p(x1 | x_r) "
-            f"{in_words(fact['exact']['pair_tv'])})",
-            in_words(tv),
+            f"{format_numbers(fact['exact']['pair_tv'])})",
+            format_numbers(tv),
             tv[-1] <= 0.5 * tv[0],
         )

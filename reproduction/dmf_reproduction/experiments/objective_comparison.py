@@ -8,7 +8,7 @@ from dmf_reproduction.engine.experiment import (
     Experiment,
     Json,
     Scale,
-    in_words,
+    format_numbers,
     mean,
     per_seed,
 )
@@ -20,7 +20,7 @@ from dmf_reproduction.experiments.sequence_parts import (
 )
 
 OBJECTIVES = ("KR", "PR", "KCE")
-SOFTER_KIND = "bigram 1.0"  # rows from Dirichlet(1.0); the paper gives no concentration
+SECOND_KIND = "bigram 1.0"  # rows from Dirichlet(1.0); the paper gives no concentration
 EARLIER_END = 0.98  # largest t of a variant; the paper does not give its own
 
 
@@ -59,7 +59,7 @@ class ObjectiveComparison(Experiment):
         return facts
 
     def _all(self, scale: Scale) -> list[str]:
-        return configurations(scale, ("independent", "bigram", SOFTER_KIND))
+        return configurations(scale, ("independent", "bigram", SECOND_KIND))
 
     def claims(self, facts: Json, cells: Json) -> list[Claim]:
         claims = []
@@ -117,7 +117,7 @@ class ObjectiveComparison(Experiment):
             f"bars/{name}",
             f"{name}: token accuracy of KR and PR equal within 0.02 (difference {gap:.3f}), "
             "cross-entropy lower for PR; KR / PR",
-            in_words(entropies, 3, " / "),
+            format_numbers(entropies, 3, " / "),
             gap < 0.02 and entropies[1] < entropies[0],
             "PR lower",
         )

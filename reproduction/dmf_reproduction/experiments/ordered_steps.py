@@ -13,7 +13,7 @@ from dmf_reproduction.engine.experiment import (
     Experiment,
     Json,
     Scale,
-    in_words,
+    format_numbers,
     mean_at_steps,
 )
 from dmf_reproduction.experiments.sequence_parts import (
@@ -82,7 +82,7 @@ class OrderedSteps(Experiment):
             f"steps/{name}",
             f"{name}, {BEST}: TV of marginals at 8 ordered steps at most {STEPS_BAR}x that at one "
             f"step, from {fact['many_draws']:,} samples; at 1/2/4/8 steps",
-            in_words(tv, 4),
+            format_numbers(tv, 4),
             tv[-1] <= STEPS_BAR * tv[0],
         )
 
@@ -92,8 +92,8 @@ class OrderedSteps(Experiment):
             f"{kernel}, {key}/{name}",
             f"{name}, {kernel}: TV of {WORDS[key]} at 8 ordered steps within {BARS[key]}x of its "
             f"floor {floor:.4f}; at 1/2/4/8 steps (exact posterior in random order: "
-            f"{in_words(fact['at random'][key], 4)})",
-            in_words(tv, 4),
+            f"{format_numbers(fact['at random'][key], 4)})",
+            format_numbers(tv, 4),
             tv[-1] <= BARS[key] * floor,
         )
 

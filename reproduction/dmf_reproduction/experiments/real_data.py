@@ -20,12 +20,12 @@ from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import Paths
 from discrete_meanflow.process import Masking, OneHotFlow, SequenceProcess
-from discrete_meanflow.sampler import KernelSampler, chunk_size, forbid
+from discrete_meanflow.sampler import KernelSampler, forbid, generate as in_chunks
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, sequence_problem
 from discrete_meanflow.types import State
-from dmf_reproduction.engine.experiment import Cell, Experiment, Json, Scale, in_words
+from dmf_reproduction.engine.experiment import Cell, Experiment, Json, Scale, format_numbers
 from dmf_reproduction.settings import FLOW_MAP, KINDS, REAL_STEPS as STEPS
 
 
@@ -174,15 +174,11 @@ def read_samples(path: Path) -> list[str]:
 
 def generate(kernel: Kernel, paths: Paths, steps: int, draws: int, seed: int) -> State:
     """Samples: shape ``(draws, D)``, on the CPU."""
-    process, length = paths.process, paths.length
-    g = torch.Generator(kernel.device).manual_seed(seed)
+    process, g = paths.process, torch.Generator(kernel.device).manual_seed(seed)
     # The mask is noise, not a symbol of the data, but a factorised kernel could draw it.
     logit_processors = [forbid(process.token)] if isinstance(process, Masking) else []
     sampler = KernelSampler.steps(kernel, steps, logit_processors)
-    size = chunk_size(length, process.states, kernel.network)
-    chunks = [min(size, draws - i) for i in range(0, draws, size)]
-    starts = (process.source((n, length), g) for n in chunks)
-    return torch.cat([sampler.sample(x, g).cpu() for x in starts])
+    return torch.cat(list(in_chunks(sampler, process, (draws, paths.length), g)))
 
 
 def at_steps(scores: Json, key: str, kind: str = FLOW_MAP) -> list[float]:
@@ -192,5 +188,5 @@ def at_steps(scores: Json, key: str, kind: str = FLOW_MAP) -> list[float]:
 
 def by_steps(scores: Json, key: str) -> str:
     """A score of both kernels at each number of steps, in words."""
-    ours, factorised = (in_words(at_steps(scores, key, kind)) for kind in KINDS)
+    ours, factorised = (format_numbers(at_steps(scores, key, kind)) for kind in KINDS)
     return f"at {' '.join(map(str, STEPS))} steps {ours}; factorised {factorised}"

@@ -40,7 +40,7 @@ from dmf_reproduction.settings import STEPS
 
 SIZES = ((4, 8), (8, 16), (16, 32))
 LAW_SEED = 0  # seed of every synthetic law: numpy.random.default_rng(0)
-SOFTER = 1.0  # the second Dirichlet concentration for the rows of the bigram
+SECOND_CONCENTRATION = 1.0  # the second Dirichlet concentration for the rows of the bigram
 DRAWS, MANY = 5_000, 100_000  # the paper's number of samples; enough to resolve small changes
 COUNTED = 100_000  # largest number of sequences for which the joint TV is computed
 CHUNK = 10_000  # sequences generated at once
@@ -52,7 +52,7 @@ def law(name: str) -> Law:
     vocabulary, length = (int(n) for n in size.rstrip(")").split(", "))
     if kind == "independent":
         return IndependentCategorical.dirichlet(vocabulary, length, 0.1, LAW_SEED)
-    concentration = SOFTER if kind.endswith("1.0") else 0.1
+    concentration = SECOND_CONCENTRATION if kind.endswith("1.0") else 0.1
     return BigramChain.dirichlet(vocabulary, length, concentration, LAW_SEED)
 
 
@@ -117,7 +117,7 @@ def clipped(problem: Problem, objective: ResidualKL, kernel: Kernel) -> float:
     """The fraction of positions at which the KL form clips its target, on 1,000 new paths."""
     device = kernel.device
     path = problem.sample((1000,), torch.Generator(device).manual_seed(0))
-    return objective.clamped(kernel, path).item()
+    return objective.clipped(kernel, path).item()
 
 
 @torch.no_grad()

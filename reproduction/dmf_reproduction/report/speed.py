@@ -123,7 +123,7 @@ BENCHES: dict[str, tuple[str, Callable[[Json], Rows]]] = {
     "attention-cuda": ("Attention: speed-up by packing sequences into tiles", _attention),
     "estimators-*": ("Training step: time relative to the single sample", _estimators),
     "uniformization": ("Sparse chain: uniformization against dense expm", _uniformization),
-    "processes-cpu": ("Two training processes against one", _processes),
+    "distributed-cpu": ("Two training processes against one", _processes),
     "large-text": ("Memory of training on one text", _memory),
     "large-lines": ("Memory of training on lines", _memory),
 }

@@ -43,7 +43,7 @@ def claims_table(results: Json) -> Table:
     """The claims for the terminal."""
     table = Table(title=f"{results['experiment']}: {results['title']}", title_justify="left")
     if results["scale"] == "toy":
-        table.caption = "toy scale: checks that everything runs; the numbers mean nothing"
+        table.caption = "toy scale: checks that everything runs; its numbers are not meaningful"
     table.add_column("claim")
     table.add_column("paper", justify="right")
     table.add_column("ours", justify="right")

@@ -1,13 +1,13 @@
 """Learned transition kernels K_theta(y, x, r, t): a network and the law built from its logits."""
 
-from discrete_meanflow.kernel.base import Kernel as Kernel
+from discrete_meanflow.kernel.base import Kernel as Kernel, StateNetwork as StateNetwork
 from discrete_meanflow.kernel.boundary import BoundaryKernel as BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel as BridgeKernel
-from discrete_meanflow.kernel.denoiser import (
-    from_denoiser as from_denoiser,
-    kernel_for as kernel_for,
-)
 from discrete_meanflow.kernel.endpoint import EndpointKernel as EndpointKernel
 from discrete_meanflow.kernel.exact_posterior import ExactPosterior as ExactPosterior
 from discrete_meanflow.kernel.flow_map import FlowMapKernel as FlowMapKernel
+from discrete_meanflow.kernel.for_process import (
+    from_denoiser as from_denoiser,
+    kernel_for as kernel_for,
+)
 from discrete_meanflow.kernel.unconstrained import UnconstrainedKernel as UnconstrainedKernel

@@ -4,8 +4,13 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.ctmc.times import as_times
-from discrete_meanflow.state import StateSpace
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.state import Discrete, StateSpace
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times, Tokens
+
+
+class StateNetwork(nn.Module):
+    """A network that takes tokens where states are discrete, instead of one-hot points."""
 
 
 class Kernel(nn.Module, ABC):
@@ -15,7 +20,8 @@ class Kernel(nn.Module, ABC):
     ``transport`` draws from that law. Guidance and logit processors act between them.
 
     Args:
-        network: maps points ``(*batch, n)`` and times ``(*batch,)`` to logits ``(*batch, n)``.
+        network: maps points ``(*batch, n)`` and times ``(*batch,)`` to logits ``(*batch, n)``;
+            a :class:`StateNetwork` takes states instead of points.
         space: the state space.
     """
 
@@ -33,7 +39,8 @@ class Kernel(nn.Module, ABC):
 
         The network may compute in lower precision; laws are always computed in this one.
         """
-        return self.network(self.space.point(x, t.dtype), r, t).to(t.dtype)
+        states = isinstance(self.network, StateNetwork)
+        return self.network(x if states else self.space.point(x, t.dtype), r, t).to(t.dtype)
 
     @abstractmethod
     def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:
@@ -57,6 +64,8 @@ class Kernel(nn.Module, ABC):
 
     def matrix(self, r: Tensor | float, t: Tensor | float) -> Matrix:
         """``K_theta[y, x]`` for all pairs of states: shape ``(*times, n, n)``, columns are laws."""
+        if not isinstance(self.space, Discrete):
+            raise InputError(f"{type(self).__name__} has continuous states and no matrix")
         r, t = as_times(r, t)
         x = torch.arange(self.states, device=self.device).expand(*r.shape, self.states)
         times = [s.to(self.device, self.dtype)[..., None].expand(x.shape) for s in (r, t)]

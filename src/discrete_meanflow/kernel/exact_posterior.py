@@ -1,13 +1,13 @@
-from torch import nn
 from torch.nn.functional import pad
 
 from discrete_meanflow.data import Law
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel.base import StateNetwork
 from discrete_meanflow.process import SequenceProcess
-from discrete_meanflow.types import Logits, Point, Times
+from discrete_meanflow.types import Logits, State, Times
 
 
-class ExactPosterior(nn.Module):
+class ExactPosterior(StateNetwork):
     """``log p(x1_d | x_r)`` of a known law: the network that training approximates.
 
     Used as a kernel's network it makes every position exact; the remaining error of its samples
@@ -20,7 +20,7 @@ class ExactPosterior(nn.Module):
             raise InputError(f"exact posterior: needs a Law, got {type(law).__name__}")
         self.law, self.process = law, process
 
-    def forward(self, x: Point, r: Times, t: Times) -> Logits:
-        """Points ``(*batch, D, n)`` to logits over all n states, in float64."""
-        p = self.law.posterior(self.process.likelihood(self.process.space.state(x), r))
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        """Logits over all n states, ``(*batch, D, n)``, in float64."""
+        p = self.law.posterior(self.process.likelihood(x, r))
         return pad(p, (0, self.process.states - p.shape[-1])).log()

@@ -49,13 +49,13 @@ def prepare(
         **(notes or {}),
     }
     size = default_size(codec, device, train.numel()) if options.size is None else options.size
-    plan = choose_plan(codec, device, size, options, distributed.count)
+    plan = choose_plan(codec, device, size, options, distributed.world_size)
     if options.iterations is not None:
         plan = plan_steps(plan, codec, device, options.iterations)
     else:
         data = TokenArray(train, codec.vocabulary)
         minutes = options.minutes
-        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.count)
+        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
         card |= _time_hint(plan, minutes, taken)
     plan.check_size(codec)
     config = Config(kind, codec, plan)

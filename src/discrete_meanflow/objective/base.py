@@ -17,7 +17,7 @@ class Needs:
     draws: int = 1  # samples of x_t per path
     diagonal: float = 0.0  # fraction of time pairs at t = r, without which q is undetermined
     continuous: bool = False  # whether it is valid for continuous states
-    teacher_pairs: bool = False  # whether endpoints must follow from their starts
+    teacher_pairs: bool = False  # whether each endpoint must be a function of its start
 
     @classmethod
     def union(cls, needs: Iterable["Needs"]) -> "Needs":

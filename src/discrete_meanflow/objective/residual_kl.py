@@ -15,7 +15,7 @@ class ResidualKL(Objective):
     log-likelihood replaces the square: bounded in t, and a proper score. Since
     ``dq/dt = q d/dt log q``, ``qtilde(x1) = q(x1) (1 + (t - r) d/dt log q(x1))``.
 
-    The bracket is clamped from below at ``floor``; ``clamped`` is the fraction where this acts.
+    The bracket is clipped from below at ``floor``; ``clipped`` is the fraction where this acts.
     """
 
     needs = Needs(draws=0, diagonal=DIAGONAL)
@@ -30,8 +30,8 @@ class ResidualKL(Objective):
         log_q, bracket = self._at_x1(kernel, path)
         return -(log_q + bracket.clamp(min=self.floor).log()).mean()
 
-    def clamped(self, kernel: Kernel, path: PathSample) -> Tensor:
-        """The fraction of positions at which the bracket is clamped."""
+    def clipped(self, kernel: Kernel, path: PathSample) -> Tensor:
+        """The fraction of positions at which the bracket is clipped."""
         return (self._at_x1(kernel, path)[1] < self.floor).to(path.t.dtype).mean()
 
     def _at_x1(self, kernel: Kernel, path: PathSample) -> tuple[Tensor, Tensor]:

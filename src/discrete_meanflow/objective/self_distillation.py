@@ -19,7 +19,7 @@ class SemigroupLoss(Objective):
     ``goal = a q_{r,s}(x) + (1 - a) q_{s,t}(X_{r,s}(x))``, ``a = (s-r)(1-t) / ((t-r)(1-s))``.
 
     Progressive self-distillation, PSD (Boffi et al. 2025, arXiv:2505.18825), in KL form. The goal
-    comes from the teacher. It is void on the diagonal: add PosteriorRegression.
+    comes from the teacher. It vanishes on the diagonal: add PosteriorRegression.
     """
 
     needs = Needs(draws=0, continuous=True)
@@ -40,9 +40,9 @@ class LagrangianLoss(Objective):
 
     Lagrangian self-distillation, LSD (Boffi et al. 2025, arXiv:2505.18825), and the counterpart of
     the kernel residual. In KL form: ``KL(q(X_{r,t}, t, t), qtilde)`` with
-    ``qtilde = q + (t-r)(1-t)/(1-r) dq/dt`` and the left law from the teacher. It is void at t = 1
-    and on the diagonal. Since ``dq/dt = q d/dt log q``, ``qtilde = q (1 + ... d/dt log q)``; the
-    bracket is clamped at ``floor``.
+    ``qtilde = q + (t-r)(1-t)/(1-r) dq/dt`` and the left law from the teacher. It vanishes at
+    t = 1 and on the diagonal. Since ``dq/dt = q d/dt log q``, ``qtilde = q (1 + ... d/dt log q)``;
+    the bracket is clipped at ``floor``.
 
     Args:
         frozen: a kernel trained on the diagonal, used instead of the teacher.

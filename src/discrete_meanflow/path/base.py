@@ -11,7 +11,8 @@ class Paths(nn.Module, ABC):
 
     process: Process
     length: int = 1  # positions of a sequence; a chain has one
-    from_teacher: bool = False  # whether endpoints follow from their starts, as in teacher pairs
+    conditioned: bool = False  # whether some positions are observed
+    teacher_pairs: bool = False  # whether each endpoint is a function of its start
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:

@@ -42,11 +42,12 @@ class DataPaths(Paths):
             if isinstance(conditioning, ObservedPositions)
             else RandomPositions(conditioning)
         )
+        self.conditioned = self.conditioning.fraction > 0
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         times, x1 = self.times.sample(shape, g), self.data.sample(shape, g)
         observed = None
-        if self.conditioning.fraction:
+        if self.conditioned:
             observed = self.conditioning.sample(shape, self.length, g)
         return self.process.path(x1, times, g, draws, observed)
 

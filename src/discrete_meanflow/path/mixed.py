@@ -11,11 +11,14 @@ class MixedPaths(Paths):
 
     def __init__(self, *parts: Paths) -> None:
         super().__init__()
+        if len({(p.process, p.length, p.conditioned) for p in parts}) != 1:
+            raise InputError(
+                "mixed paths: all parts must have the same process and length, and all or none "
+                "must have observed positions"
+            )
         first = parts[0]
-        if any(p.process is not first.process or p.length != first.length for p in parts):
-            raise InputError("mixed paths: all parts must have the same process and length")
-        self.process, self.length = first.process, first.length
-        self.from_teacher = any(part.from_teacher for part in parts)
+        self.process, self.length, self.conditioned = first.process, first.length, first.conditioned
+        self.teacher_pairs = any(part.teacher_pairs for part in parts)
         self.parts = parts
         for i, part in enumerate(parts):
             self.add_module(str(i), part)

@@ -23,7 +23,7 @@ class TeacherPairs(Paths):
         observed: which positions were observed, bool ``(N, D)``; None if none ever is.
     """
 
-    from_teacher = True
+    teacher_pairs = True
     starts: Tensor
     ends: Tensor
     times: Tensor
@@ -47,6 +47,7 @@ class TeacherPairs(Paths):
         if times.shape != (len(ends), 2) or not bool((times[:, 0] < times[:, 1]).all()):
             raise InputError("teacher pairs: each pair needs two times r < t")
         self.process, self.length = process, ends.shape[1]
+        self.conditioned = observed is not None
         tensors = {"starts": starts, "ends": ends, "times": times.float(), "observed": observed}
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
@@ -58,7 +59,7 @@ class TeacherPairs(Paths):
         if self.observed is not None:
             r, t = (torch.where(self.observed[pick], 1.0, time) for time in (r, t))
         x, x1 = self.starts[pick].float(), self.ends[pick].long()
-        y = x[..., None].expand(*x.shape, draws)
+        y = x[..., None, :].expand(*x.shape[:-1], draws, -1)
         return PathSample(x, r, t, y, torch.empty(*x.shape, 0, device=x.device), x1, t)
 
     def extra_repr(self) -> str:

@@ -15,7 +15,7 @@ class PathSample(NamedTuple):
     x: State  # x_r ~ p_r                         (*batch,), or (*batch, n) if continuous
     r: Times  # broadcasts against the positions of x
     t: Times
-    y: State  # m draws of x_t ~ K_{r,t}(., x_r)  (*batch, m)
+    y: State  # m draws of x_t ~ K_{r,t}(., x_r)  (*batch, m), or (*batch, m, n)
     law: Tensor  # K_{r,t}(., x_r)                (*batch, n), or (*batch, 0) if unknown
     x1: Tokens  # the endpoint, data at time 1    (*batch,), or (*batch, 0) if none
     s: Times  # an intermediate time; t where no objective uses it

@@ -34,7 +34,7 @@ class ObservedPositions(ABC):
 
 
 class RandomPositions(ObservedPositions):
-    """Each position with a probability that is itself uniform, so every number occurs."""
+    """Observe each position with probability p ~ U(0, 1): every number of positions occurs."""
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
         probability = torch.rand(*shape, 1, device=g.device, generator=g)

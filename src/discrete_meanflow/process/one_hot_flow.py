@@ -61,10 +61,10 @@ class OneHotFlow(SequenceProcess):
     def advance(
         self, x: Point, x1: Tokens, r: Times, t: Times, g: torch.Generator, draws: int
     ) -> Point:
-        """``x_t`` on the line from x to ``e_{x1}``, equal for all draws: ``(*batch, D, V, m)``."""
+        """``x_t`` on the line from x to ``e_{x1}``, equal for all draws: ``(*batch, D, m, V)``."""
         q = delta(x1, self.states, x.dtype)
         there = self.bridge(x, q, r.to(x.dtype), t.to(x.dtype))
-        return there[..., None].expand(*there.shape, draws)
+        return there[..., None, :].expand(*there.shape[:-1], draws, -1)
 
     def rate(self, y: Point, t: Times, x1: Tokens) -> Point:
         rest = (1 - t).clamp(min=SMALLEST_REST)[..., None]

@@ -76,7 +76,7 @@ class SequenceProcess(Process):
         return PathSample(x, r.float(), t.float(), y, unknown, x1, s.float())
 
     def rates_at(self, path: PathSample) -> Probs:
-        x1 = path.x1[..., None].expand(path.y.shape)
+        x1 = path.x1[..., None].expand(self.space.positions(path.y))
         return self.rate(path.y, path.t[..., None], x1)
 
     def extra_repr(self) -> str:

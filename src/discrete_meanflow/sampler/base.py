@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import EndpointKernel, Kernel
 from discrete_meanflow.sampler.logits import LogitProcessor
 from discrete_meanflow.types import Logits, State, Times, Tokens
 
@@ -18,7 +18,7 @@ class Carry:
 
     x: State
     observed: Tensor | None  # bool, (*batch, D)
-    memory: Any = None  # a sampler's own, such as the last evaluation of a multistep solver
+    memory: Any = None  # private to the sampler, such as the last value of a multistep solver
 
 
 class Sampler(ABC):
@@ -68,6 +68,9 @@ class Sampler(ABC):
         carry = Carry(x, observed, self.remember(x))
         if tokens is not None and observed is not None:
             carry = replace(carry, x=space.observe(x, tokens, observed))
+            mask = self.kernel.mask if isinstance(self.kernel, EndpointKernel) else None
+            if mask is not None and bool((carry.x[observed] == mask).any()):
+                raise InputError(f"sampler: observed tokens must not be the mask, {mask}")
         for i in range(self.step_count):
             carry = self.step(i, carry, g)
             yield carry.x
@@ -86,8 +89,8 @@ class Sampler(ABC):
             x: states at the first time, ``process.source(shape, g)``.
             g: the random generator.
             tokens: symbols of the observed positions, ``(*batch, D)``; others are ignored.
-            observed: bool ``(*batch, D)``. Observed positions have r = t = 1: they keep their
-                tokens, and the others are generated given them.
+            observed: bool ``(*batch, D)``. Observed positions keep their tokens; the others are
+                generated given them.
         """
         for state in self.trajectory(x, g, tokens, observed):
             x = state

@@ -1,6 +1,12 @@
-from torch import nn
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
 
 from discrete_meanflow.network import FlatMLP
+from discrete_meanflow.process import Process
+from discrete_meanflow.sampler.base import Sampler
+from discrete_meanflow.types import Tokens
 
 LARGEST = 10_000  # sequences per chunk
 CPU_NUMBERS, NUMBERS = 2**25, 2**28  # entries of the largest tensor
@@ -16,3 +22,29 @@ def chunk_size(length: int, states: int, network: nn.Module) -> int:
     widest = states if flat else max(states, HEADS * length)
     on_cpu = all(p.device.type == "cpu" for p in network.parameters())
     return max(1, min(LARGEST, (CPU_NUMBERS if on_cpu else NUMBERS) // (length * widest)))
+
+
+def generate(
+    sampler: Sampler,
+    process: Process,
+    shape: tuple[int, int],
+    g: torch.Generator,
+    tokens: Tokens | None = None,
+    observed: Tensor | None = None,
+) -> Iterator[Tokens]:
+    """Yield samples from the source in chunks, on the CPU.
+
+    Args:
+        sampler: the sampler.
+        process: the process whose source it starts from.
+        shape: number of sequences and their length.
+        g: the random generator.
+        tokens: symbols of the observed positions, ``(D,)``.
+        observed: bool ``(D,)``.
+    """
+    n, length = shape
+    size = chunk_size(length, process.states, sampler.kernel.network)
+    for start in range(0, n, size):
+        chunk = (min(size, n - start), length)
+        condition = [None if part is None else part.expand(chunk) for part in (tokens, observed)]
+        yield sampler.sample(process.source(chunk, g), g, *condition).cpu()

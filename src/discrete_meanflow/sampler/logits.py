@@ -29,7 +29,7 @@ def top_p(mass: float) -> LogitProcessor:
     def keep(logits: Logits) -> Logits:
         ordered, place = logits.sort(-1, descending=True)
         probability = ordered.softmax(-1)
-        beyond = probability.cumsum(-1) - probability >= mass  # the symbols before suffice
+        beyond = probability.cumsum(-1) - probability >= mass  # more likely symbols reach the mass
         cut = torch.zeros_like(beyond).scatter(-1, place, beyond)
         return logits.masked_fill(cut, -torch.inf)
 

@@ -43,7 +43,7 @@ class ODESampler(Sampler):
 def clock_exponent(states: int) -> float:
     """How much shorter early steps are: they decide for all positions.
 
-    With many symbols much is known before the largest entry reveals the symbol, which is all that
-    the decoding clock measures.
+    In a large alphabet a state carries information before its largest entry identifies the symbol,
+    and the decoding clock ignores it.
     """
     return max(1.5, math.log(states) / 3)

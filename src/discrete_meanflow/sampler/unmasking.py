@@ -12,14 +12,14 @@ from discrete_meanflow.sampler.logits import LogitProcessor, forbid
 class UnmaskingSampler(Sampler):
     """Unmask group by group: in its step a group goes from r to 1, the others stay at r.
 
-    r is the fraction of known positions, as on average in training. Positions of a group are
+    r is the fraction of unmasked positions, its mean in training. Positions of a group are
     drawn independently, so dependent positions should not share one. Groups that bisect the
     sequence (``bisecting``) are exact for a Markov chain along the positions: given the symbols
     between them, the positions of a group are independent. Positions of the start that are not
     masked stay.
 
     Args:
-        kernel: a kernel of masks, ``BoundaryKernel(..., mask)``.
+        kernel: a kernel with a mask symbol, ``BoundaryKernel(..., mask)``.
         groups: a partition of the positions.
         logit_processors: see :class:`Sampler`.
     """
@@ -31,13 +31,15 @@ class UnmaskingSampler(Sampler):
         logit_processors: Sequence[LogitProcessor] = (),
     ) -> None:
         if not isinstance(kernel, EndpointKernel) or kernel.mask is None:
-            raise InputError("unmasking: needs a kernel of masks, BoundaryKernel(..., mask)")
+            raise InputError(
+                "unmasking: needs a kernel with a mask symbol, BoundaryKernel(..., mask)"
+            )
         self.length = sum(map(len, groups))
         positions = sorted(i for group in groups for i in group)
         if not groups or not all(groups) or positions != [*range(self.length)]:
             raise InputError("unmasking: each position must lie in one group, none may be empty")
         self.mask, self.groups = kernel.mask, groups
-        # A drawn mask would stay for good: its group has had its turn.
+        # Forbid the mask: one drawn in its group's step would never be replaced.
         super().__init__(kernel, len(groups), (*logit_processors, forbid(kernel.mask)))
 
     @classmethod
@@ -57,8 +59,8 @@ class UnmaskingSampler(Sampler):
             raise InputError(
                 f"unmasking: sequences must have length {self.length}, got shape {tuple(x.shape)}"
             )
-        known = x.ne(self.mask).to(kernel.dtype)
-        now = known.mean(-1, keepdim=True).expand(x.shape)
+        unmasked = x.ne(self.mask).to(kernel.dtype)
+        now = unmasked.mean(-1, keepdim=True).expand(x.shape)
         logits = self.processed(kernel(x, now, torch.ones_like(now)))
         then = now.index_fill(-1, torch.tensor(self.groups[i], device=x.device), 1.0)
         return replace(carry, x=kernel.transport(x, logits, now, then, g))

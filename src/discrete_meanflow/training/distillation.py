@@ -86,7 +86,7 @@ class FlowMapDistillation:
         paths = _data_paths(first)
         diagonal = DataPaths(paths.process, paths.data, OnDiagonal(paths.times), paths.conditioning)
         pairs = self.teacher_pairs(paths, teacher, seed, stopped, distributed)
-        # The mean over both halves, times two, is the sum of the two means.
+        # Twice the mean over both halves is the sum of their means.
         return replace(
             first,
             paths=MixedPaths(diagonal, pairs),
@@ -109,23 +109,23 @@ class FlowMapDistillation:
         ranks, process = distributed or Distributed(), _one_hot_flow(paths)
         count = math.ceil(self.pairs / chunk_size(paths.length, process.states, teacher.network))
         size = math.ceil(self.pairs / count)  # equal sizes, so that compiled code serves all
-        compiled = self.worth_compiling(math.ceil(count / ranks.count), teacher.device)
-        chunks = self.chunks(paths, teacher, seed, size, compiled, ranks.rank, ranks.count)
+        compiled = self.worth_compiling(math.ceil(count / ranks.world_size), teacher.device)
+        chunks = self.chunks(paths, teacher, seed, size, compiled, ranks.rank, ranks.world_size)
         stores = self._stores(paths, process.states, teacher.device)
-        for done in range(0, count, ranks.count):
+        for done in range(0, count, ranks.world_size):
             mine = next(chunks) if done + ranks.rank < count else None
-            for rank in range(min(ranks.count, count - done)):
+            for rank in range(min(ranks.world_size, count - done)):
                 # Written in place: concatenation would double the memory.
                 place = slice((done + rank) * size, (done + rank + 1) * size)
                 for i, store in enumerate(stores):
                     if mine is not None and rank == ranks.rank:
                         store[place] = mine[i][: len(store[place])]
                     ranks.broadcast(store[place], rank)
-            if stopped(min(1.0, (done + ranks.count) / count)):
+            if stopped(min(1.0, (done + ranks.world_size) / count)):
                 raise Interrupted
         starts, ends, times, observed = stores
-        conditioned = paths.conditioning.fraction > 0
-        return TeacherPairs(process, starts, ends, times, observed if conditioned else None)
+        observed_pairs = observed if paths.conditioned else None
+        return TeacherPairs(process, starts, ends, times, observed_pairs)
 
     def _stores(self, paths: DataPaths, states: int, device: torch.device) -> Chunk:
         """Memory for all pairs."""
@@ -162,7 +162,7 @@ class FlowMapDistillation:
             x1 = paths.data.sample((size,), g)
             noise = process.source((size, paths.length), g)
             start = process.space.observe(noise, x1, observed)
-            condition = (x1, observed) if paths.conditioning.fraction else (None, None)
+            condition = (x1, observed) if paths.conditioned else (None, None)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 trajectory = ode.trajectory(start, g, *condition)
                 pair = self._pair(diagonal, start, trajectory, start.new_tensor(ode.grid), g)

@@ -14,13 +14,13 @@ from discrete_meanflow.errors import InputError
 
 @dataclass(frozen=True)
 class Distributed:
-    """``count`` ranks (the world size), of which this is number ``rank``.
+    """Rank number ``rank`` of ``world_size``.
 
     Every rank draws the whole batch from the same generator and keeps its part, so the data and
     their order do not depend on the number of ranks.
     """
 
-    count: int = 1
+    world_size: int = 1
     rank: int = 0
     device: str = "cpu"
 
@@ -48,34 +48,34 @@ class Distributed:
         return self.rank == 0
 
     def check(self, batch: int) -> None:
-        if batch % self.count:
+        if batch % self.world_size:
             raise InputError(
-                f"a batch of {batch} cannot be divided among {self.count} ranks: use a multiple "
-                f"of {self.count}"
+                f"a batch of {batch} cannot be divided among {self.world_size} ranks: use a "
+                f"multiple of {self.world_size}"
             )
 
     def part(self, tensor: Tensor, axis: int) -> Tensor:
-        """This rank's part of a batch: every ``count``-th entry."""
-        if self.count == 1:
+        """This rank's part of a batch: every ``world_size``-th entry."""
+        if self.world_size == 1:
             return tensor
-        return tensor.movedim(axis, 0)[self.rank :: self.count].movedim(0, axis).contiguous()
+        return tensor.movedim(axis, 0)[self.rank :: self.world_size].movedim(0, axis).contiguous()
 
     def mean(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The mean of each tensor over ranks, in one message; identical bits on all ranks."""
         flat = torch.cat([t.flatten() for t in tensors])
         torch.distributed.all_reduce(flat)
-        parts = (flat / self.count).split([t.numel() for t in tensors])
+        parts = (flat / self.world_size).split([t.numel() for t in tensors])
         return [part.view_as(t) for part, t in zip(parts, tensors, strict=True)]
 
     def broadcast(self, tensor: Tensor, rank: int) -> None:
         """Copy the contiguous tensor of one rank to all others, in place."""
-        if self.count > 1:
+        if self.world_size > 1:
             plain = tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
             torch.distributed.broadcast(plain, rank)
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set on any rank; all ranks must call it."""
-        if self.count == 1:
+        if self.world_size == 1:
             return flag
         votes = torch.tensor([float(flag)], device=self.device)
         torch.distributed.all_reduce(votes)

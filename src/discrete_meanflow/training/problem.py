@@ -37,8 +37,10 @@ class Problem:
                 f"problem: {type(self.objective).__name__} would teach a flow map the mean "
                 "endpoint; use PosteriorRegression with SemigroupLoss"
             )
-        if needs.teacher_pairs != self.paths.from_teacher:
-            raise InputError("problem: teacher pairs and PairCrossEntropy need each other")
+        if needs.teacher_pairs != self.paths.teacher_pairs:
+            raise InputError(
+                "problem: PairCrossEntropy needs TeacherPairs in the paths, and they need it"
+            )
 
     @property
     def process(self) -> Process:

@@ -75,6 +75,6 @@ def sequence_problem(
 
 
 def flow_map_objective() -> Objective:
-    """Cross-entropy on the diagonal, then the semigroup loss off it, too."""
+    """Cross-entropy on the diagonal, then cross-entropy plus the semigroup loss."""
     both = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
     return Phases((DIAGONAL_PHASE, PosteriorRegression()), (1 - DIAGONAL_PHASE, both))

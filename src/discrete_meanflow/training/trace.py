@@ -29,7 +29,7 @@ TRACE_FROM = 100  # steps; tracing takes some seconds
 COMPILE_FROM = 3000  # steps; compiling takes half a minute, more than shorter runs gain
 LONG_GRAPH = 1000  # nodes; below, a captured graph is as fast as a compiled one
 LONG_SUM = 2048  # inner size of a matrix product from which a GPU gains by splitting it
-PIECE = 512
+SPLIT = 512
 
 aten = torch.ops.aten
 REWRITTEN: dict[Any, Callable[..., Any]] = {
@@ -140,17 +140,17 @@ def split_long_sums(module: GraphModule) -> GraphModule:
             continue
         a, b = node.args
         (batch, rows, inner), columns = _layout(a)[0], _layout(b)[0][2]
-        pieces = inner // PIECE
-        if inner < max(LONG_SUM, 4 * rows, 4 * columns) or inner % PIECE:
+        parts = inner // SPLIT
+        if inner < max(LONG_SUM, 4 * rows, 4 * columns) or inner % SPLIT:
             continue
         with graph.inserting_before(node):
-            a = graph.call_function(aten.reshape.default, (a, [batch, rows, pieces, PIECE]))
+            a = graph.call_function(aten.reshape.default, (a, [batch, rows, parts, SPLIT]))
             a = graph.call_function(aten.permute.default, (a, [0, 2, 1, 3]))
-            a = graph.call_function(aten.reshape.default, (a, [batch * pieces, rows, PIECE]))
-            b = graph.call_function(aten.reshape.default, (b, [batch * pieces, PIECE, columns]))
+            a = graph.call_function(aten.reshape.default, (a, [batch * parts, rows, SPLIT]))
+            b = graph.call_function(aten.reshape.default, (b, [batch * parts, SPLIT, columns]))
             product = graph.call_function(aten.bmm.default, (a, b))
             product = graph.call_function(
-                aten.reshape.default, (product, [batch, pieces, rows, columns])
+                aten.reshape.default, (product, [batch, parts, rows, columns])
             )
             total = graph.call_function(aten.sum.dim_IntList, (product, [1]))
             total.meta = dict(node.meta)

@@ -193,7 +193,7 @@ class Trainer:
     @property
     def accumulates(self) -> bool:
         """Whether a gradient is a mean of several: over ranks or over parts of the batch."""
-        return self.distributed.count > 1 or self.recipe.accumulate > 1
+        return self.distributed.world_size > 1 or self.recipe.accumulate > 1
 
     def _mean_gradient(self, step: Gradient) -> Gradient:
         """The clipped mean of the gradients of all parts of a batch."""
@@ -205,7 +205,7 @@ class Trainer:
                 for i in range(parts)
             ]
             losses, gradients = tree_map(lambda *values: sum(values) / parts, *results)
-            if ranks.count > 1:
+            if ranks.world_size > 1:
                 losses, *means = ranks.mean([losses, *gradients.values()])
                 gradients = dict(zip(gradients, means, strict=True))
             return losses, clipped(gradients, clip)
@@ -368,7 +368,7 @@ class CapturedBlock:
                     slot.zero_() if fresh else slot.copy_(state[i][name])
 
     def __call__(self, paths: PathSample, rates: Tensor) -> Tensor:
-        tree_map(lambda held, new: held.copy_(new), self.paths, paths)
+        tree_map(lambda fixed, new: fixed.copy_(new), self.paths, paths)
         self.rates.copy_(rates)
         self.index.zero_()
         for _ in range(len(rates)):

@@ -1,6 +1,6 @@
 """Training steps per second: two processes on two cores against one, same batch size.
 
-    python bench/processes.py
+    python bench/distributed.py
 
 Records of 24 positions over 12 symbols, a network of two million parameters, one thread per
 process. The first block, which prepares the code, is not counted.
@@ -20,7 +20,7 @@ from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.sizing import SIZING, choose_plan
 from discrete_meanflow.training import Distributed, Recipe, Trainer
-from side_by_side import RESULTS, record
+from measure import RESULTS, record
 
 BATCH, BLOCK, BLOCKS = 512, 20, 6
 LAUNCH = ["-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
@@ -69,7 +69,7 @@ def main() -> None:
         "two processes, steps per second": two,
         "two processes over one": two / one,
     }
-    record("processes-cpu", "cpu", "python bench/processes.py", numbers, options.out)
+    record("distributed-cpu", "cpu", "python bench/distributed.py", numbers, options.out)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from discrete_meanflow.kernel.base import StateNetwork
 from discrete_meanflow.kernel.boundary import BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel
 from discrete_meanflow.kernel.endpoint import EndpointKernel
 from discrete_meanflow.kernel.flow_map import FlowMapKernel
 from discrete_meanflow.process import MixturePath, OneHotFlow, SequenceProcess
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.state import StateSpace
-from discrete_meanflow.types import Logits, Point, State, Times
+from discrete_meanflow.types import Logits, State, Times
 
 PAPER_SCHEDULE = Linear(1e-6)
 
@@ -42,23 +42,20 @@ def from_denoiser(
         like: a tensor with the device and precision of a plain function; a module computes where
             its parameters are. The default is float32 on the CPU.
     """
-    return kernel_for(process, Denoiser(denoiser, process.space, like))
+    return kernel_for(process, Denoiser(denoiser, like))
 
 
-class Denoiser(nn.Module):
+class Denoiser(StateNetwork):
     """``(x, r, t) -> denoiser(x, r)``."""
 
     def __init__(
-        self,
-        denoiser: Callable[[State, Times], Tensor],
-        space: StateSpace,
-        like: Tensor | None = None,
+        self, denoiser: Callable[[State, Times], Tensor], like: Tensor | None = None
     ) -> None:
         super().__init__()
-        self.denoiser, self.space = denoiser, space
+        self.denoiser = denoiser
         if not isinstance(denoiser, nn.Module):
             empty = torch.empty(0) if like is None else like.new_empty(0)
             self.register_buffer("like", empty, persistent=False)
 
-    def forward(self, x: Point, r: Times, t: Times) -> Logits:
-        return self.denoiser(self.space.state(x), r)
+    def forward(self, x: State, r: Times, t: Times) -> Logits:
+        return self.denoiser(x, r)
