@@ -1,4 +1,4 @@
-"""Small data files for toy runs, and the command `dmf_reproduction` in this process."""
+"""Small data files for toy runs, and the command `dmf` in this process."""
 
 import gzip
 import sys
@@ -6,7 +6,7 @@ import sys
 import numpy
 import pytest
 
-from dmf_reproduction.__main__ import main
+from discrete_meanflow.cli import main
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,8 @@ def command(monkeypatch, capsys):
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["dmf", *map(str, words)])
         try:
-            code = main()
+            main()
+            code = 0
         except SystemExit as stop:
             code = stop.code
         out = capsys.readouterr()
