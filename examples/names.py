@@ -16,6 +16,8 @@ options = parser.parse_args()
 
 if options.file is None:
     names = [stem + ending for stem in STEMS for ending in ENDINGS]
+elif not options.file.is_file():
+    parser.error(f"{options.file} does not exist")
 else:
     names = options.file.read_text().split()
 budget = {"iterations": options.iterations} if options.iterations else {"minutes": options.minutes}

@@ -19,6 +19,7 @@ class List:
 
     def __call__(self) -> None:
         from rich.console import Console
+        from rich.padding import Padding
 
         from dmf_reproduction.catalog import ALL, EXPERIMENTS, PAPER
 
@@ -26,7 +27,7 @@ class List:
         for name, experiment in EXPERIMENTS.items():
             console.print(f"[bold]{name}[/]  {experiment.title}  [dim]({experiment.where})[/]")
             for summary in experiment.claims_summary:
-                console.print(f"    - {summary}", highlight=False)
+                console.print(Padding(f"- {summary}", (0, 0, 0, 4)), highlight=False)
         console.print(f"[bold]{ALL}[/]  {', '.join(PAPER)}")
 
 
@@ -73,7 +74,7 @@ class Reproduce:
 class Demo:
     """Train the 3-state ring and one-step digits on the CPU and write a page of figures.
 
-    Takes a few minutes.
+    Takes about nine minutes on two cores.
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("demo")
@@ -100,7 +101,11 @@ class Demo:
 class Draw:
     """Redraw the figures of finished runs and write one page of all of them."""
 
-    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR...")]
+    folders: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="DIR...", help_behavior_hint=""),
+    ]
     """Folders that contain a results.json."""
     page: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
     """The page to write."""
@@ -127,8 +132,10 @@ def _remove_run(name: str, folder: Path) -> None:
 def _read_results(folder: Path) -> dict[str, Any]:
     try:
         results = json.loads((folder / "results.json").read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} has no readable results.json ({error})") from None
+    except OSError:
+        raise InputError(f"{folder} has no readable results.json") from None
+    except ValueError as error:
+        raise InputError(f"{folder}/results.json is damaged: {error}") from None
     if not isinstance(results, dict) or not {"experiment", "cells", "claims"} <= set(results):
         raise InputError(f"{folder}/results.json is not a record of dmf reproduce")
     return results

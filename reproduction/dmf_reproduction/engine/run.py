@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.run.environment import device_name, today, versions
 from discrete_meanflow.run.json_files import write_json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
@@ -42,13 +42,15 @@ def reproduce(spec: RunSpec, on_progress: OnProgress) -> Json | None:
     _check_selection(spec, cells)
     if spec.unfinished(cells) and spec.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no CUDA device; use --device cpu")
-    settings = _settings(spec, cells)
-    _claim_folder(spec, settings)
-    finished = spec.out / "results.json"
-    if finished.exists():
-        return read_part(finished)
-    for cell in cells:
-        _reuse(spec, cell, experiment.reuses_cells_of)
+    settings, finished = _settings(spec, cells), spec.out / "results.json"
+    with stop_requests() as stopped:  # once the folder is claimed, an interrupted run resumes
+        _claim_folder(spec, settings)
+        if finished.exists():
+            return read_part(finished)
+        for cell in cells:
+            _reuse(spec, cell, experiment.reuses_cells_of)
+        if stopped():
+            raise Interrupted
     with _stopwatch(spec) as wall_seconds:
         _train(spec, cells, _noting(wall_seconds, on_progress))
         if spec.unfinished(cells):
