@@ -10,17 +10,17 @@ from torch import nn
 
 from discrete_meanflow.data import Alphabet, read, split
 from discrete_meanflow.data.chemistry import BOUND_ATOM
-from discrete_meanflow.metric.molecules import (
+from discrete_meanflow.network import DiT
+from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction.engine.experiment import Claim, Json, Scale
+from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
+from dmf_reproduction.molecules import (
     ATOMS,
     Molecule,
     count_tv,
     count_tv_deviation,
     read_smiles,
 )
-from discrete_meanflow.network import DiT
-from discrete_meanflow.training import FlowMapDistillation, Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale
-from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
 HELD_OUT = 10_000
