@@ -21,7 +21,7 @@ from discrete_meanflow.data.cells import type_of, type_of_text
 from discrete_meanflow.data.content import read_text
 from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.labelled_codec import add_classes, read_classes
-from discrete_meanflow.data.read import fasta
+from discrete_meanflow.data.lines import FastaFile
 from discrete_meanflow.data.read_array import read_array
 from discrete_meanflow.data.read_table import read_parquet, read_table
 from discrete_meanflow.data.split import train_test_split
@@ -70,7 +70,7 @@ def test_samples_have_the_format_of_the_input(kind, trained, tmp_path, monkeypat
         assert len(rows) == 7
         assert {row[2] for row in rows} == {"same"}  # a constant column
     elif kind == "fasta":
-        assert len(fasta(out)) == 7
+        assert len(FastaFile(out)) == 7
     elif kind == "lines":
         assert out.read_text().count("\n") == 7
 

@@ -7,10 +7,11 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet, read
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Json, Scale, in_words
 from dmf_reproduction.experiments.real_data import RealData, Records, at_steps
 from dmf_reproduction.metrics import sequence_index

@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,23 +29,25 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {path}: {reason}") from None
 
 
-def read_text(path: Path) -> str:
-    """A whole file, decoded as UTF-8."""
+def beginning(path: Path, size: int = 100_000) -> str:
+    """Text of the first ``size`` bytes, to detect the kind of a file."""
     with open_decompressed(path) as file:
-        content = file.read()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text") from None
+        start = file.read(size).decode("utf-8-sig", errors="ignore")
+    return re.sub("\r\n?", "\n", start)
 
 
-def text_chunks(path: Path) -> Iterator[str]:
-    """The text of a file, a few million characters at a time.
+def read_text(path: Path) -> str:
+    """A whole file with its own line endings, decoded as UTF-8."""
+    return "".join(text_chunks(path, translate=False))
 
-    A byte-order mark is removed, and every line ending becomes ``\\n``.
+
+def text_chunks(path: Path, translate: bool = True) -> Iterator[str]:
+    """The text of a file without a byte-order mark, a few million characters at a time.
+
+    Args:
+        translate: whether every line ending becomes ``\\n``.
     """
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), True)
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate)
     lines = 1
     try:
         with open_decompressed(path) as file:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data import read
 from discrete_meanflow.data.codec import Codec, Json
 from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.labels import (
@@ -18,6 +17,7 @@ from discrete_meanflow.data.labels import (
     label_tokens,
     labelled,
 )
+from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.read_array import read_named_array
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
@@ -130,7 +130,7 @@ def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:
     in_archive = ".npz" in path.suffixes and not file.is_file()
     classes: Any
     if not in_archive and ".npy" not in file.suffixes:
-        classes = read.lines(file)
+        classes = LineFile(file)
     else:
         classes, _ = read_named_array(path, label) if in_archive else read_named_array(file)
         if classes.ndim != 1:

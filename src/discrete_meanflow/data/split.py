@@ -13,27 +13,6 @@ HELD_OUT_FRACTION, MOST_HELD_OUT = 0.15, 10_000  # by default
 FACTOR = 1 << 63  # random factors of the row sums are smaller
 
 
-def distinct(tokens: State) -> State:
-    """Return each row once, in the order of first occurrence."""
-    return take_rows(tokens, first_occurrences(tokens))
-
-
-def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
-    """Split distinct rows at random into training rows and ``held_out`` rows."""
-    once = first_occurrences(tokens)
-    check_held_out(held_out, len(once))
-    order = once[shuffled(len(once), seed)]
-    return take_rows(tokens, order[held_out:]), take_rows(tokens, order[:held_out])
-
-
-def check_held_out(held_out: int, count: int) -> None:
-    if not 0 < held_out < count:
-        raise InputError(
-            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
-            "at least one"
-        )
-
-
 def first_occurrences(tokens: State) -> numpy.ndarray:
     """The indices of rows that differ from all rows before them.
 
@@ -121,7 +100,11 @@ def train_test_split(
         groups = numpy.unique(strings, axis=0, return_inverse=True)[1].reshape(-1)
     count = len(rows) if groups is None else int(groups.max()) + 1
     held_out = default_held_out(count) if held_out is None else held_out
-    check_held_out(held_out, count)
+    if not 0 < held_out < count:
+        raise InputError(
+            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
+            "at least one"
+        )
     is_held_out = numpy.zeros(count, bool)
     is_held_out[shuffled(count, seed)[:held_out]] = True
     # In random order: files are sorted, and halves of the held-out part are compared.

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from discrete_meanflow.data import read
+from discrete_meanflow.data.content import beginning
 from discrete_meanflow.data.kind.base import Kind
 from discrete_meanflow.data.kind.structured import Array, Table
 from discrete_meanflow.data.kind.text import (
@@ -38,7 +38,7 @@ def detect(path: Path) -> Kind:
     for kind in KINDS.values():
         if name.endswith(kind.suffixes) and kind.suffixes:
             return kind()
-    start = read.beginning(path)
+    start = beginning(path)
     if name.endswith(JSON_SUFFIXES) or JSON.match(start):
         raise InputError(
             f"{path} is JSON, whose fields are not parsed; convert it to .csv, or use --kind lines "

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from discrete_meanflow.data import read
 from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse_molecule
 from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.content import beginning
 from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.kind.base import Kind
 from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
@@ -122,7 +122,7 @@ class TokenisedWindows(Windows):
 
     def read(self, path: Path) -> Dataset:
         codec = SubwordCodec.of_text(_require_tokenizer(self.tokenizer), self.length)
-        return Dataset(read.beginning(path).splitlines(), codec, subword_windows(path, codec))
+        return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
 
 
 def _require_tokenizer(tokenizer: Path | None) -> Path:
