@@ -18,8 +18,8 @@ from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, windows
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.cells import type_of, type_of_text
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.content import read_text
-from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.labelled_codec import add_classes, read_classes
 from discrete_meanflow.data.lines import FastaFile
 from discrete_meanflow.data.read_array import read_array

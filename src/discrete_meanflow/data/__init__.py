@@ -1,10 +1,8 @@
 """Data sources: distributions known in closed form, arrays of tokens, files."""
 
 from discrete_meanflow.data.alphabet import Alphabet
-from discrete_meanflow.data.base import Law, Sequences
-from discrete_meanflow.data.bigram import BigramChain
-from discrete_meanflow.data.independent import IndependentCategorical
 from discrete_meanflow.data.labels import label_tokens, labelled
+from discrete_meanflow.data.law import BigramChain, IndependentCategorical, Law, Sequences
 from discrete_meanflow.data.tokens import TokenArray
 
 __all__ = [

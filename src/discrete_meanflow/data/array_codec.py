@@ -8,8 +8,7 @@ import numpy
 import torch
 
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.data.infill import split_cells
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError

@@ -11,7 +11,7 @@ import torch
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.bins import bin_columns
 from discrete_meanflow.data.cells import as_text, is_missing, type_of
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Array, Kind, Lines, Table
 from discrete_meanflow.data.read_array import check_integers
 from discrete_meanflow.data.table_codec import TableCodec

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.labels import (
     label_numbers,
     label_positions,

@@ -10,9 +10,8 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.content import read_text
-from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.infill import require_string
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context

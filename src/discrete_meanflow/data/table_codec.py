@@ -16,8 +16,7 @@ from torch import Tensor
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS
 from discrete_meanflow.data.bins import Bins, numeric_levels
 from discrete_meanflow.data.cells import PARSERS, as_number, type_of_text
-from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.infill import split_assignments
 from discrete_meanflow.data.read_table import DELIMITERS, SPACE
 from discrete_meanflow.data.tokens import numpy_token_dtype

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_meanflow.data.alphabet import CHARACTER, Alphabet
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.data.infill import require_string, split_characters
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State

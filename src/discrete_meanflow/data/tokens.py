@@ -4,7 +4,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Sequences, digest
+from discrete_meanflow.data.law import Sequences, digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 

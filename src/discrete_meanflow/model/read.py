@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import (
     Kind,
     Table,

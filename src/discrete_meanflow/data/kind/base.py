@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.write import Write
 from discrete_meanflow.errors import InputError
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.bins import bin_columns
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.kind.base import Kind
 from discrete_meanflow.data.read_array import read_array
 from discrete_meanflow.data.read_table import read_parquet, read_table

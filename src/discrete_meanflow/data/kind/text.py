@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse_molecule
-from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.content import beginning
-from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.kind.base import Kind
 from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
 from discrete_meanflow.data.subword_codec import SubwordCodec
