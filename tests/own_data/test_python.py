@@ -17,7 +17,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import bin_columns
+from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.data.table_codec import TableCodec

@@ -8,12 +8,10 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import bin_columns
-from discrete_meanflow.data.cells import as_text, is_missing, type_of
+from discrete_meanflow.data.array_codec import ArrayCodec, check_integers
+from discrete_meanflow.data.cells import as_text, bin_columns, is_missing, type_of
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Array, Kind, Lines, Table
-from discrete_meanflow.data.read_array import check_integers
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
 
@@ -124,7 +122,7 @@ def _table(
 ) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of the same length")
-    rows, edges = (rows, ()) if bins is None else bin_columns(rows, bins)
+    rows, edges = bin_columns(rows, bins)
     return Dataset(rows, TableCodec.of(names, rows, types, edges))
 
 

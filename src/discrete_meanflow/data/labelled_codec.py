@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_meanflow.data.array_codec import read_named_array
 from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.labels import (
     label_numbers,
@@ -17,7 +18,6 @@ from discrete_meanflow.data.labels import (
     labelled,
 )
 from discrete_meanflow.data.lines import LineFile
-from discrete_meanflow.data.read_array import read_named_array
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State

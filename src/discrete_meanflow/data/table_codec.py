@@ -14,8 +14,13 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS
-from discrete_meanflow.data.bins import Bins, numeric_levels
-from discrete_meanflow.data.cells import PARSERS, as_number, type_of_text
+from discrete_meanflow.data.cells import (
+    PARSERS,
+    Bins,
+    as_number,
+    numeric_levels,
+    type_of_text,
+)
 from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.infill import split_assignments
 from discrete_meanflow.data.read_table import DELIMITERS, SPACE

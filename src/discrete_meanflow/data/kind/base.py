@@ -1,8 +1,8 @@
 """Base class of the kinds of data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,8 +28,7 @@ class Kind(ABC):
         )
 
     @abstractmethod
-    @contextmanager
-    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
         """A function that writes one chunk of records per call, ``count`` records in all.
 
         Without a path, the records are printed.

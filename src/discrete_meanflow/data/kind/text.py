@@ -5,6 +5,7 @@ import itertools
 import string
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse
 from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.content import beginning
 from discrete_meanflow.data.kind.base import Kind
-from discrete_meanflow.data.lines import FastaFile, LineFile, SmilesFile
+from discrete_meanflow.data.lines import FastaFile, LineFile, RecordFile, SmilesFile
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.windows import subword_windows, windows
@@ -24,22 +25,32 @@ MOLECULES_CHECKED = 1000
 FASTA_SYMBOLS = set(string.ascii_letters + "-.*")
 
 
-class Lines(Kind):
-    """One record per line."""
+class TextKind(Kind):
+    """Strings, one per ``template`` of the file that is written."""
 
-    name = "lines"
     codec: ClassVar[type[Codec]] = TextCodec
-
-    def read(self, path: Path) -> Dataset:
-        return self.of(LineFile(path))
-
-    def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, TextCodec.of(strings))
+    template: ClassVar[str] = "{record}\n"
 
     @contextmanager
     def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
+        numbers = itertools.count(1)
         with text_writer(path) as out:
-            yield lambda records: out.writelines(f"{record}\n" for record in records)
+            yield lambda records: out.writelines(
+                self.template.format(record=record, number=next(numbers)) for record in records
+            )
+
+
+class Lines(TextKind):
+    """One record per line."""
+
+    name = "lines"
+    file: ClassVar[type[RecordFile]] = LineFile
+
+    def read(self, path: Path) -> Dataset:
+        return self.of(self.file(path))
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        return Dataset(strings, TextCodec.of(strings))
 
     def warning(self, dataset: Dataset) -> str | None:
         # A file skips empty lines; a list from str.split may end with an empty string.
@@ -47,14 +58,14 @@ class Lines(Kind):
         return f"{empty:,} of the records are empty; remove them?" if empty else None
 
 
+@dataclass
 class Tokenised(Lines):
     """One record per line, in the subwords of a tokenizer."""
 
+    tokenizer: Path | None = None
+
     name = "tokenised"
     codec = SubwordCodec
-
-    def __init__(self, tokenizer: Path | None = None) -> None:
-        self.tokenizer = tokenizer
 
     def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, SubwordCodec.of(strings, _require_tokenizer(self.tokenizer)))
@@ -68,9 +79,7 @@ class Smiles(Lines):
 
     name = "smiles"
     suffixes = (".smi", ".smiles")
-
-    def read(self, path: Path) -> Dataset:
-        return self.of(SmilesFile(path))
+    file = SmilesFile
 
     def of(self, strings: Collection[str]) -> Dataset:
         return Dataset(strings, TextCodec.of(strings, choose_symbols(strings)))
@@ -90,66 +99,13 @@ class Smiles(Lines):
         return f"RDKit can parse {sum(valid):,} of the first {len(records):,} records: not SMILES?"
 
 
-class Windows(Kind):
-    """Windows of one long text, including line breaks."""
-
-    name = "windows"
-    codec: ClassVar[type[Codec]] = TextCodec
-
-    def __init__(self, length: int = WINDOW) -> None:
-        self.length = length
-
-    def read(self, path: Path) -> Dataset:
-        alphabet, tokens = windows(path, self.length)
-        return Dataset(None, TextCodec(alphabet, self.length), tokens)
-
-    @contextmanager
-    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
-        with text_writer(path) as out:
-            yield lambda records: out.writelines(f"{record}\n\n" for record in records)
-
-
-class TokenisedWindows(Windows):
-    """Windows of one long text, in the subwords of a tokenizer."""
-
-    name = "tokenised-windows"
-    codec = SubwordCodec
-
-    def __init__(self, length: int = WINDOW, tokenizer: Path | None = None) -> None:
-        super().__init__(length)
-        self.tokenizer = tokenizer
-
-    def read(self, path: Path) -> Dataset:
-        codec = SubwordCodec.of_text(_require_tokenizer(self.tokenizer), self.length)
-        return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
-
-
-def _require_tokenizer(tokenizer: Path | None) -> Path:
-    if tokenizer is None:
-        raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
-    return tokenizer
-
-
-class Fasta(Kind):
+class Fasta(Lines):
     """Sequences after ``>`` lines."""
 
     name = "fasta"
     suffixes = (".fasta", ".fa", ".faa", ".fna", ".afa")
-    codec = TextCodec
-
-    def read(self, path: Path) -> Dataset:
-        return self.of(FastaFile(path))
-
-    def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, TextCodec.of(strings))
-
-    @contextmanager
-    def writer(self, path: Path | None, codec: Codec, count: int) -> Iterator[Write]:
-        numbers = itertools.count(1)
-        with text_writer(path) as out:
-            yield lambda records: out.writelines(
-                f">sample_{next(numbers)}\n{record}\n" for record in records
-            )
+    file = FastaFile
+    template = ">sample_{number}\n{record}\n"
 
     def valid(self, records: Sequence[str]) -> list[bool]:
         """Whether each record is not empty and has only letters, gaps and stops."""
@@ -162,3 +118,37 @@ class Fasta(Kind):
         if not both:
             return None
         return f"lower and upper case are distinct symbols, such as {both[0]} and {both[0].upper()}"
+
+
+@dataclass
+class Windows(TextKind):
+    """Windows of one long text, including line breaks."""
+
+    length: int = WINDOW
+
+    name = "windows"
+    template = "{record}\n\n"
+
+    def read(self, path: Path) -> Dataset:
+        alphabet, tokens = windows(path, self.length)
+        return Dataset(None, TextCodec(alphabet, self.length), tokens)
+
+
+@dataclass
+class TokenisedWindows(Windows):
+    """Windows of one long text, in the subwords of a tokenizer."""
+
+    tokenizer: Path | None = None
+
+    name = "tokenised-windows"
+    codec = SubwordCodec
+
+    def read(self, path: Path) -> Dataset:
+        codec = SubwordCodec.of_text(_require_tokenizer(self.tokenizer), self.length)
+        return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
+
+
+def _require_tokenizer(tokenizer: Path | None) -> Path:
+    if tokenizer is None:
+        raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
+    return tokenizer
