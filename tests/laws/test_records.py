@@ -16,13 +16,12 @@ from discrete_meanflow.data import (
     Alphabet,
     chemistry,
     content,
-    lines as line_files,
     split as parts,
     tokens as token_files,
 )
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
+from discrete_meanflow.data.content import LineFile
 from discrete_meanflow.data.kind import Smiles
-from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
 from dmf_reproduction import read
@@ -201,7 +200,7 @@ def test_file_that_changes_during_reading_raises(tmp_path):
 
 
 def test_too_long_line_raises(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "MAX_LINE", 20)
+    monkeypatch.setattr(content, "MAX_LINE", 20)
     path = tmp_path / "a.txt"
     path.write_text("a" * 30)
     with pytest.raises(InputError, match="a line has over 20 characters"):

@@ -19,9 +19,8 @@ from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, 
 from discrete_meanflow.data.array_codec import ArrayCodec, read_array
 from discrete_meanflow.data.cells import type_of, type_of_text
 from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.content import read_text
+from discrete_meanflow.data.content import FastaFile, read_text
 from discrete_meanflow.data.labelled_codec import add_classes, read_classes
-from discrete_meanflow.data.lines import FastaFile
 from discrete_meanflow.data.read_table import read_parquet, read_table
 from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.data.subword_codec import SubwordCodec

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy
 import torch
 
-from discrete_meanflow.data.lines import location_of
+from discrete_meanflow.data.content import location_of
 from discrete_meanflow.data.scratch import scratch_array
 from discrete_meanflow.data.tokens import chunk_rows, numpy_token_dtype
 from discrete_meanflow.errors import InputError

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from discrete_meanflow.data.array_codec import read_named_array
 from discrete_meanflow.data.codec import Codec, Dataset, Json
+from discrete_meanflow.data.content import LineFile
 from discrete_meanflow.data.labels import (
     label_numbers,
     label_positions,
     label_tokens,
     labelled,
 )
-from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State

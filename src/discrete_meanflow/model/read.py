@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from discrete_meanflow.data.codec import Dataset
+from discrete_meanflow.data.content import location_of
 from discrete_meanflow.data.kind import (
     Kind,
     Table,
@@ -16,7 +17,6 @@ from discrete_meanflow.data.kind import (
     find_kind,
 )
 from discrete_meanflow.data.labelled_codec import read_classes
-from discrete_meanflow.data.lines import location_of
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError

@@ -11,9 +11,8 @@ from typing import ClassVar
 
 from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
-from discrete_meanflow.data.content import beginning
+from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
 from discrete_meanflow.data.kind.base import Kind
-from discrete_meanflow.data.lines import FastaFile, LineFile, RecordFile, SmilesFile
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.windows import subword_windows, windows
