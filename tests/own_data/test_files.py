@@ -15,7 +15,13 @@ import torch
 
 import side_by_side
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, windows
+from discrete_meanflow.data import (
+    TokenArray,
+    content,
+    kind as kinds,
+    tokens as token_files,
+    windows,
+)
 from discrete_meanflow.data.array_codec import ArrayCodec, read_array
 from discrete_meanflow.data.cells import type_of, type_of_text
 from discrete_meanflow.data.codec import Dataset
@@ -176,7 +182,7 @@ def test_a_full_disk_is_reported(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     (tmp_path / "a.txt").write_text("a text of some length " * 9)
-    monkeypatch.setattr(scratch, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(token_files, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"cannot allocate .* bytes in .*: No space left .*TMPDIR"):
         windows.windows(tmp_path / "a.txt", 9)
@@ -186,7 +192,7 @@ MEMORY = """
 import sys
 from pathlib import Path
 import torch
-from discrete_meanflow.data import TokenArray, scratch
+from discrete_meanflow.data import TokenArray, split, tokens
 from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
@@ -194,7 +200,7 @@ from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.training import Distributed
 from side_by_side import anonymous_mib, watched
 
-scratch.MAX_IN_MEMORY = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22
+tokens.MAX_IN_MEMORY = split.SORTED = 2**22
 text, run, kind = Path(sys.argv[1]), Path(sys.argv[2]), find_kind(sys.argv[3])
 before = anonymous_mib()
 with watched() as peak:

@@ -55,14 +55,15 @@ def dataset_from_python(
 
 
 def _as_sequence(records: Any) -> Any:
-    """Return an array or tensor unchanged, and a list of anything else."""
-    if isinstance(records, torch.utils.data.Dataset):
-        return _without_labels(records)
+    """An array or tensor, or a list of anything else, without the labels of a PyTorch dataset."""
     if isinstance(records, numpy.ndarray | torch.Tensor):
         return records
+    is_dataset = isinstance(records, torch.utils.data.Dataset)
+    if is_dataset and not isinstance(records, torch.utils.data.IterableDataset):
+        records = [records[i] for i in range(len(records))]
     if not isinstance(records, Iterable):
         raise InputError(f"data: needs records, got {type(records).__name__}")
-    return list(records)
+    return [item[0] if is_dataset and isinstance(item, tuple) else item for item in records]
 
 
 def _check_alike(records: list[Any]) -> None:
@@ -87,17 +88,7 @@ def _from_frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
         raise InputError("data: two columns of the frame have the same name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
     cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
-    dataset = _table(names, cells, bins, types)
-    assert isinstance(dataset.codec, TableCodec)
-    codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
-    return Table(), replace(dataset, codec=codec)
-
-
-def _without_labels(dataset: Any) -> list[Any]:
-    """Return the records of a PyTorch dataset, whose items may be (record, label) pairs."""
-    iterable = isinstance(dataset, torch.utils.data.IterableDataset)
-    items = list(dataset) if iterable else [dataset[i] for i in range(len(dataset))]
-    return [item[0] if isinstance(item, tuple) else item for item in items]
+    return Table(), _table(names, cells, bins, types, "pandas" if pandas else "polars")
 
 
 def _is_row(record: Any) -> bool:
@@ -110,20 +101,22 @@ def _is_row(record: Any) -> bool:
 def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
     for column, cell in enumerate(row, 1):
         if is_missing(cell):
-            raise InputError(
-                f"data: row {number}, column {column}: missing value; fill it with a level of its "
-                "own"
-            )
-    return [as_text(*cell) for cell in zip(row, types or ("str",) * len(row), strict=True)]
+            where = f"row {number}, column {column}"
+            raise InputError(f"data: {where}: missing value; fill it with a level of its own")
+    return list(map(as_text, row, types or ("str",) * len(row)))
 
 
 def _table(
-    names: list[str], rows: list[list[str]], bins: int | None, types: tuple[str, ...] = ()
+    names: list[str],
+    rows: list[list[str]],
+    bins: int | None,
+    types: tuple[str, ...] = (),
+    frame: str | None = None,
 ) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of the same length")
     rows, edges = bin_columns(rows, bins)
-    return Dataset(rows, TableCodec.of(names, rows, types, edges))
+    return Dataset(rows, replace(TableCodec.of(names, rows, types, edges), frame=frame))
 
 
 def _array(records: Any) -> Dataset:

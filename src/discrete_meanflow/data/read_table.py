@@ -47,8 +47,9 @@ def read_table(
     with error_context(f"{path}, line {line_numbers[0]}"):
         if "" in names:
             raise InputError(f"column {names.index('') + 1} has no name; add one to the header")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"two columns are named '{twice[0]}'; rename one")
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"two columns are named '{twice}'; rename one")
     rows = rows[header:]
     kept = _clean(names, rows, f"{path}, line", line_numbers[header:], missing, drop)
     return Rows(kept, rows, delimiter, header)

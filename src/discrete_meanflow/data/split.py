@@ -3,8 +3,7 @@
 import numpy
 import torch
 
-from discrete_meanflow.data.scratch import scratch_array
-from discrete_meanflow.data.tokens import chunk_rows
+from discrete_meanflow.data.tokens import chunk_rows, scratch_array
 from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.types import State
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from discrete_meanflow.data.chemistry import choose_symbols, import_rdkit, parse_molecule
+from discrete_meanflow.data.chemistry import choose_symbols, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
 from discrete_meanflow.data.kind.base import Kind
@@ -87,8 +87,7 @@ class Smiles(Lines):
         """Whether RDKit can parse each record; None without RDKit."""
         if importlib.util.find_spec("rdkit") is None:
             return None
-        chem, _ = import_rdkit()
-        return [parse_molecule(chem, smiles) is not None for smiles in records]
+        return [parse_molecule(smiles) is not None for smiles in records]
 
     def warning(self, dataset: Dataset) -> str | None:
         records = list(itertools.islice(dataset.bare, MOLECULES_CHECKED))
