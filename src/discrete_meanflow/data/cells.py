@@ -1,6 +1,7 @@
 """Cells of a table: their types, which text is restored to, and bins of numbers."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -67,12 +68,7 @@ def type_of_text(column: Collection[str]) -> str:
 
 def is_integer(cell: str) -> bool:
     """Whether a cell is an integer in Python's own notation."""
-    return (
-        cell.removeprefix("-").isdecimal()
-        and len(cell) < 20
-        and str(int(cell)) == cell
-        and abs(int(cell)) < INT_LIMIT
-    )
+    return bool(re.fullmatch("0|-?[1-9][0-9]{0,18}", cell)) and abs(int(cell)) < INT_LIMIT
 
 
 def _is_plain_number(cell: str) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.content import location_of
+from discrete_meanflow.data.detect import detect
 from discrete_meanflow.data.kind import (
     Kind,
     Table,
     Tokenised,
     TokenisedWindows,
     Windows,
-    detect,
     find_kind,
 )
 from discrete_meanflow.data.labelled_codec import read_classes

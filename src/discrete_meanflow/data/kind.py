@@ -1,27 +1,69 @@
-"""Kinds of data whose records are strings."""
+"""Kinds of data: how each is read and written."""
 
 import importlib.util
 import itertools
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from discrete_meanflow.data.array_codec import ArrayCodec, read_array
+from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.chemistry import choose_symbols, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
-from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
-from discrete_meanflow.data.kind.base import Kind
+from discrete_meanflow.data.content import (
+    FastaFile,
+    LineFile,
+    RecordFile,
+    SmilesFile,
+    beginning,
+)
+from discrete_meanflow.data.read_table import read_parquet, read_table
 from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.windows import subword_windows, windows
-from discrete_meanflow.data.write import Write, text_writer
+from discrete_meanflow.data.write import Write, array_writer, table_writer, text_writer
 from discrete_meanflow.errors import InputError
 
 WINDOW = 64  # default length of windows
 MOLECULES_CHECKED = 1000
 FASTA_SYMBOLS = set(string.ascii_letters + "-.*")
+
+
+class Kind(ABC):
+    """A kind of data. ``name`` is its word on the command line."""
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    codec: ClassVar[type[Codec]]
+
+    @abstractmethod
+    def read(self, path: Path) -> Dataset: ...
+
+    def of(self, strings: Collection[str]) -> Dataset:
+        """Dataset of strings in memory, for the kinds whose records are strings."""
+        raise InputError(
+            f"data: kind '{self.name}' does not take strings; choose lines, smiles or fasta"
+        )
+
+    @abstractmethod
+    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
+        """A function that writes one chunk of records per call, ``count`` records in all.
+
+        Without a path, the records are printed.
+        """
+
+    def valid(self, records: Any) -> list[bool] | None:
+        """Whether each record is well-formed; None if this kind has no such notion."""
+        return None
+
+    def warning(self, dataset: Dataset) -> str | None:
+        """A warning about records that the user may not have intended."""
+        return None
 
 
 class TextKind(Kind):
@@ -146,7 +188,74 @@ class TokenisedWindows(Windows):
         return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
 
 
+@dataclass
+class Table(Kind):
+    """Rows of categorical columns: delimited text or Parquet.
+
+    Args:
+        bins: number of bins for numeric columns with more values; None keeps all values.
+        header: whether the first row names the columns; None guesses.
+        missing: replaces empty cells; if None, an empty cell is an error.
+        drop: columns to leave out.
+    """
+
+    bins: int | None = None
+    header: bool | None = None
+    missing: str | None = None
+    drop: Sequence[str] = ()
+
+    name = "table"
+    suffixes = (".csv", ".tsv", ".data", ".parquet")
+    codec = TableCodec
+
+    def read(self, path: Path) -> Dataset:
+        if ".parquet" in path.suffixes:
+            table = read_parquet(path, self.missing, self.drop)
+        else:
+            table = read_table(path, self.header, self.missing, self.drop)
+        if len(table.rows) < 2:
+            below = " below its header" * table.header
+            raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
+        rows, bins = bin_columns(table.rows, self.bins)
+        codec = TableCodec.of(table.names, rows, table.types, bins)
+        return Dataset(rows, replace(codec, delimiter=table.delimiter, header=table.header))
+
+    def writer(
+        self, path: Path | None, codec: TableCodec, count: int
+    ) -> AbstractContextManager[Write]:
+        return table_writer(path, codec)
+
+
+class Array(Kind):
+    """An array of non-negative integers, records along its first axis."""
+
+    name = "array"
+    suffixes = (".npy", ".npz")
+    codec = ArrayCodec
+
+    def read(self, path: Path) -> Dataset:
+        records, source = read_array(path)
+        return Dataset(records, ArrayCodec.of(records), source=source)
+
+    def writer(
+        self, path: Path | None, codec: ArrayCodec, count: int
+    ) -> AbstractContextManager[Write]:
+        return array_writer(path, codec, count)
+
+
 def _require_tokenizer(tokenizer: Path | None) -> Path:
     if tokenizer is None:
         raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
     return tokenizer
+
+
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind
+    for kind in (Lines, Tokenised, Windows, TokenisedWindows, Smiles, Fasta, Table, Array)
+}
+
+
+def find_kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise InputError(f"unknown kind '{name}'; choose one of {', '.join(KINDS)}")
+    return KINDS[name]()
