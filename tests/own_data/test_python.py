@@ -289,7 +289,7 @@ def test_bins_of_a_frame():
         with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
             codec.parse_infill({"x": value})
     rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
-    codes = TableCodec.of(["a"], rows, (), bins)
+    codes = TableCodec.of(["a"], rows, bins=bins)
     assert codes.types == ("str",)
     assert len(codes.parse_infill({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):

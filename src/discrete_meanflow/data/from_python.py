@@ -1,7 +1,6 @@
 """Datasets from records in Python: strings, rows, arrays, data frames, PyTorch datasets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,8 @@ def _from_frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
         raise InputError("data: two columns of the frame have the same name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
     cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
-    return Table(), _table(names, cells, bins, types, "pandas" if pandas else "polars")
+    frame = "pandas" if pandas else "polars"
+    return Table(), _table(names, cells, bins, types=types, frame=frame)
 
 
 def _is_row(record: Any) -> bool:
@@ -106,17 +106,11 @@ def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list
     return list(map(as_text, row, types or ("str",) * len(row)))
 
 
-def _table(
-    names: list[str],
-    rows: list[list[str]],
-    bins: int | None,
-    types: tuple[str, ...] = (),
-    frame: str | None = None,
-) -> Dataset:
+def _table(names: list[str], rows: list[list[str]], bins: int | None, **options: Any) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of the same length")
     rows, edges = bin_columns(rows, bins)
-    return Dataset(rows, replace(TableCodec.of(names, rows, types, edges), frame=frame))
+    return Dataset(rows, TableCodec.of(names, rows, bins=edges, **options))
 
 
 def _array(records: Any) -> Dataset:

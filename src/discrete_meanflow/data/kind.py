@@ -6,7 +6,7 @@ import string
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,13 +14,7 @@ from discrete_meanflow.data.array_codec import ArrayCodec, read_array
 from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.chemistry import choose_symbols, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
-from discrete_meanflow.data.content import (
-    FastaFile,
-    LineFile,
-    RecordFile,
-    SmilesFile,
-    beginning,
-)
+from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
 from discrete_meanflow.data.read_table import read_parquet, read_table
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
@@ -109,7 +103,7 @@ class Tokenised(Lines):
     codec = SubwordCodec
 
     def of(self, strings: Collection[str]) -> Dataset:
-        return Dataset(strings, SubwordCodec.of(strings, _require_tokenizer(self.tokenizer)))
+        return Dataset(strings, SubwordCodec.of(strings, self.tokenizer))
 
 
 class Smiles(Lines):
@@ -184,7 +178,7 @@ class TokenisedWindows(Windows):
     codec = SubwordCodec
 
     def read(self, path: Path) -> Dataset:
-        codec = SubwordCodec.of_text(_require_tokenizer(self.tokenizer), self.length)
+        codec = SubwordCodec.of_text(self.tokenizer, self.length)
         return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
 
 
@@ -217,12 +211,13 @@ class Table(Kind):
             below = " below its header" * table.header
             raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
         rows, bins = bin_columns(table.rows, self.bins)
-        codec = TableCodec.of(table.names, rows, table.types, bins)
-        return Dataset(rows, replace(codec, delimiter=table.delimiter, header=table.header))
+        names, _, delimiter, header, types = table
+        codec = TableCodec.of(
+            names, rows, bins=bins, delimiter=delimiter, header=header, types=types
+        )
+        return Dataset(rows, codec)
 
-    def writer(
-        self, path: Path | None, codec: TableCodec, count: int
-    ) -> AbstractContextManager[Write]:
+    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
         return table_writer(path, codec)
 
 
@@ -237,16 +232,8 @@ class Array(Kind):
         records, source = read_array(path)
         return Dataset(records, ArrayCodec.of(records), source=source)
 
-    def writer(
-        self, path: Path | None, codec: ArrayCodec, count: int
-    ) -> AbstractContextManager[Write]:
+    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
         return array_writer(path, codec, count)
-
-
-def _require_tokenizer(tokenizer: Path | None) -> Path:
-    if tokenizer is None:
-        raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
-    return tokenizer
 
 
 KINDS: dict[str, type[Kind]] = {

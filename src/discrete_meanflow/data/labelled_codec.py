@@ -39,12 +39,6 @@ def label_tokens(labels: Tensor, classes: int, vocabulary: int) -> State:
     return labels[:, None] // vocabulary**powers % vocabulary
 
 
-def label_numbers(tokens: State, vocabulary: int) -> Tensor:
-    """Inverse of ``label_tokens``: ``(N, digits) -> (N,)``; may exceed the number of classes."""
-    powers = torch.arange(tokens.shape[1] - 1, -1, -1)
-    return (tokens.long() * vocabulary**powers).sum(-1)
-
-
 def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> State:
     """Append the label to each record, in the same alphabet: ``(N, D + digits)``.
 
@@ -119,7 +113,9 @@ class LabelledCodec(Codec):
 
     def classes_in(self, tokens: State) -> list[str]:
         """The class of each record, ``NO_CLASS`` if its number exceeds the classes."""
-        numbers = label_numbers(tokens[:, self.inner.length :], self.vocabulary).tolist()
+        digits = tokens[:, self.inner.length :].long()
+        powers = torch.arange(digits.shape[1] - 1, -1, -1)
+        numbers = (digits * self.vocabulary**powers).sum(-1).tolist()
         return [self.classes[i] if i < len(self.classes) else NO_CLASS for i in numbers]
 
     def describe(self) -> Json:
@@ -160,7 +156,7 @@ def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:
     in_archive = ".npz" in path.suffixes and not file.is_file()
     classes: Any
     if not in_archive and ".npy" not in file.suffixes:
-        classes = LineFile(file)
+        classes = list(iter(LineFile(file)))  # list(LineFile(file)) would read it twice
     else:
         classes, _ = read_named_array(path, label) if in_archive else read_named_array(file)
         if classes.ndim != 1:

@@ -83,8 +83,6 @@ def train_test_split(
     Args:
         tokens: records, ``(N, D)``.
         held_out: size of the second part; None: 15 %, at most 10,000.
-        seed: random seed.
-        keep_duplicates: whether equal records stay.
         length: positions of a record without its class; equal strings of different classes stay
             together.
     """

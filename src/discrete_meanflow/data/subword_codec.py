@@ -33,21 +33,27 @@ class SubwordCodec(Codec):
     size: int
 
     @classmethod
-    def of(cls, strings: Collection[str], path: Path) -> "SubwordCodec":
-        codec = cls(read_text(path), 1)
+    def _load(cls, path: Path | None, size: int) -> "SubwordCodec":
+        """Read the tokenizer from a JSON file."""
+        if path is None:
+            raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
+        codec = cls(read_text(path), size)
         with error_context(path):
             _ = codec.loaded_tokenizer
+        return codec
+
+    @classmethod
+    def of(cls, strings: Collection[str], path: Path | None) -> "SubwordCodec":
+        codec = cls._load(path, 1)
         longest = max(len(encoding.ids) for encoding in codec.tokenize(strings))
         if longest < 1:
             raise InputError(f"{path}: this tokenizer finds no subword in the data")
         return cls(codec.tokenizer, longest)
 
     @classmethod
-    def of_text(cls, path: Path, length: int) -> "SubwordCodec":
+    def of_text(cls, path: Path | None, length: int) -> "SubwordCodec":
         """For windows of one text: the tokenizer adds no special tokens."""
-        codec = cls(read_text(path), length)
-        with error_context(path):
-            tokenizer = codec.loaded_tokenizer
+        tokenizer = cls._load(path, length).loaded_tokenizer
         tokenizer.post_processor = None
         return cls(tokenizer.to_str(), length)
 
