@@ -52,9 +52,7 @@ def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray
 
 def shuffled(count: int, seed: int) -> numpy.ndarray:
     """The numbers below ``count`` in random order."""
-    order: numpy.ndarray = numpy.arange(count, dtype=_index_type(count))
-    numpy.random.default_rng(seed).shuffle(order)
-    return order
+    return numpy.random.default_rng(seed).permutation(numpy.arange(count, dtype=_index_type(count)))
 
 
 def _index_type(count: int) -> type:
