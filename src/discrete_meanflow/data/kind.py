@@ -61,7 +61,7 @@ class Kind(ABC):
 
 
 class TextKind(Kind):
-    """Strings, one per ``template`` of the file that is written."""
+    """Strings; ``template`` formats each record in the file that is written."""
 
     codec: ClassVar[type[Codec]] = TextCodec
     template: ClassVar[str] = "{record}\n"
