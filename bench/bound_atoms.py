@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.model import OneStepModel

@@ -50,7 +50,6 @@ from discrete_meanflow.kernel import (
     kernel_for as kernel_for,
 )
 from discrete_meanflow.metric import (
-    kernel_error as kernel_error,
     marginal_tv as marginal_tv,
     pair_tv as pair_tv,
     sampling_floor as sampling_floor,

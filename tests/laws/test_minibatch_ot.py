@@ -8,7 +8,6 @@ from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
 from discrete_meanflow.metric import frequencies, total_variation
-from discrete_meanflow.metric.sequences import sequence_index
 from discrete_meanflow.network import DiagonalNetwork, FlatMLP
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
@@ -18,6 +17,7 @@ from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import ClockUniform, TimePair
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe, train_kernel
+from dmf_reproduction.metrics import sequence_index
 from problems import seeded
 
 LAW = BigramChain.dirichlet(3, 4, 0.3)

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import importlib
 import io
 import json
 import re
@@ -17,19 +16,16 @@ from discrete_meanflow.data import (
     Alphabet,
     chemistry,
     content,
-    distinct,
-    lines as line_files,
-    read,
-    split,
+    split as parts,
     tokens as token_files,
 )
 from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
+from discrete_meanflow.data.content import LineFile
 from discrete_meanflow.data.kind import Smiles
-from discrete_meanflow.data.lines import LineFile
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
+from dmf_reproduction import read
 
-parts = importlib.import_module("discrete_meanflow.data.split")  # `split` is a function too
 words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(
     lambda strings: len(set().union(*strings)) >= 2
 )
@@ -107,16 +103,22 @@ def test_pad_inside_a_record_is_decoded():
     assert Alphabet.of(["a_", "b"]).pad == "~"  # a symbol that no string contains
 
 
+def distinct(tokens):
+    return parts.take_rows(tokens, parts.first_occurrences(tokens))
+
+
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=30), st.integers(0, 3))
 def test_split_has_no_duplicates_and_loses_no_record(values, seed):
     tokens = torch.tensor(values)[:, None]
     kinds = sorted(set(values))
     assert sorted(distinct(tokens)[:, 0].tolist()) == kinds
     if len(kinds) < 2:
-        with pytest.raises(InputError, match="cannot be held out"):
-            split(tokens, 1, seed)
+        with pytest.raises(InputError, match="only one distinct record"):
+            read.split(tokens, 1, seed)
         return
-    train, held_out = (part[:, 0].tolist() for part in split(tokens, 1, seed))
+    with pytest.raises(InputError, match="cannot be held out"):
+        read.split(tokens, len(kinds), seed)
+    train, held_out = (part[:, 0].tolist() for part in read.split(tokens, 1, seed))
     assert len(held_out) == 1
     assert sorted([*train, *held_out]) == kinds
 
@@ -156,7 +158,7 @@ def test_chunked_work_equals_work_at_once(strings, symbol, few):
         patch.setattr(parts, "SORTED", 20)
         assert alphabet.decode(alphabet.encode(strings)) == strings
         assert alphabet.decode(distinct(tokens)) == once
-        train, apart = split(tokens, 2, seed=3)
+        train, apart = read.split(tokens, 2, seed=3)
         with pytest.raises(InputError, match=f"record {len(strings) + 1} contains '#'"):
             alphabet.encode([*strings, f"{known}#"])
         with pytest.raises(InputError, match=f"record {len(strings) + 1} has 9 symbols"):
@@ -198,7 +200,7 @@ def test_file_that_changes_during_reading_raises(tmp_path):
 
 
 def test_too_long_line_raises(tmp_path, monkeypatch):
-    monkeypatch.setattr(line_files, "MAX_LINE", 20)
+    monkeypatch.setattr(content, "MAX_LINE", 20)
     path = tmp_path / "a.txt"
     path.write_text("a" * 30)
     with pytest.raises(InputError, match="a line has over 20 characters"):

@@ -9,7 +9,7 @@ from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_for
-from discrete_meanflow.metric import kernel_error, marginal_tv, time_grid, total_variation
+from discrete_meanflow.metric import marginal_tv, total_variation
 from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import (
     BoundaryPenalty,
@@ -52,6 +52,7 @@ from discrete_meanflow.training import (
     trainer as trainer_module,
 )
 from discrete_meanflow.training.trace import can_compile, compiled, trace
+from dmf_reproduction.metrics import kernel_error, time_grid
 from problems import processes, seeded
 
 RING = chains.ring()

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from discrete_meanflow.metric import pair_covariance
-from discrete_meanflow.metric.molecules import count_tv, count_tv_deviation, read_smiles
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
-from discrete_meanflow.metric.reference_lm import ReferenceLM
-from discrete_meanflow.metric.text import known_words, letter_entropy
+from discrete_meanflow.metric.text import ReferenceLM, known_words, letter_entropy
 from discrete_meanflow.metric.two_samples import (
     c2st_auc,
     column_pair_tv,
@@ -20,6 +18,7 @@ from discrete_meanflow.metric.two_samples import (
 )
 from discrete_meanflow.network import FlatMLP, LogitMask
 from dmf_reproduction.experiments.joint_sudoku import constraints_satisfied
+from dmf_reproduction.molecules import count_tv, count_tv_deviation, read_smiles
 from problems import seeded
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
+from discrete_meanflow.data.detect import detect
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.read import check_one_length
@@ -100,7 +101,7 @@ def test_any_bytes_are_read_or_rejected(tmp_path_factory, content, suffix):
     path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
     path.write_bytes(content)
     with contextlib.suppress(InputError):  # and no other error
-        kinds.detect(path).read(path).encoded()
+        detect(path).read(path).encoded()
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
     path = tmp_path_factory.mktemp("fuzz") / name
     path.write_bytes(damaged[: data.draw(st.integers(len(content) // 2, len(content)))])
     with contextlib.suppress(InputError):  # and no other error
-        kinds.detect(path).read(path).encoded()
+        detect(path).read(path).encoded()
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,19 @@ import torch
 
 import measure
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import TokenArray, content, kind as kinds, scratch, windows
-from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.data import (
+    TokenArray,
+    content,
+    kind as kinds,
+    tokens as token_files,
+    windows,
+)
+from discrete_meanflow.data.array_codec import ArrayCodec, read_array
 from discrete_meanflow.data.cells import type_of, type_of_text
-from discrete_meanflow.data.content import read_text
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
+from discrete_meanflow.data.content import FastaFile, read_text
+from discrete_meanflow.data.detect import detect
 from discrete_meanflow.data.labelled_codec import add_classes, read_classes
-from discrete_meanflow.data.read import fasta
-from discrete_meanflow.data.read_array import read_array
 from discrete_meanflow.data.read_table import read_parquet, read_table
 from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.data.subword_codec import SubwordCodec
@@ -39,8 +44,8 @@ from test_cli import in_process
 @pytest.mark.parametrize("kind", FILES)
 def test_files_are_detected_and_round_trip(kind, tmp_path):
     path = write(tmp_path, kind)
-    assert type(kinds.detect(path)) is kinds.KINDS[kind]
-    dataset = kinds.detect(path).read(path)
+    assert type(detect(path)) is kinds.KINDS[kind]
+    dataset = detect(path).read(path)
     tokens = dataset.encoded()
     assert int(tokens.max()) < dataset.codec.vocabulary
     decoded = dataset.codec.decode(tokens)
@@ -70,7 +75,7 @@ def test_samples_have_the_format_of_the_input(kind, trained, tmp_path, monkeypat
         assert len(rows) == 7
         assert {row[2] for row in rows} == {"same"}  # a constant column
     elif kind == "fasta":
-        assert len(fasta(out)) == 7
+        assert len(FastaFile(out)) == 7
     elif kind == "lines":
         assert out.read_text().count("\n") == 7
 
@@ -128,7 +133,7 @@ def test_parquet_keeps_its_types(tmp_path):
 
     frame = pandas.DataFrame({"zip": ["10", "20"], "x": [0.5, 1.5], "b": [True, False]})
     frame.to_parquet(tmp_path / "a.parquet")
-    dataset = kinds.detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
+    dataset = detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
     codec = TableCodec.from_json(json.loads(json.dumps(dataset.codec.describe())))
     with kinds.Table().writer(tmp_path / "b.parquet", codec, 2) as out:
         out(dataset.records)
@@ -178,7 +183,7 @@ def test_a_full_disk_is_reported(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     (tmp_path / "a.txt").write_text("a text of some length " * 9)
-    monkeypatch.setattr(scratch, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(token_files, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"cannot allocate .* bytes in .*: No space left .*TMPDIR"):
         windows.windows(tmp_path / "a.txt", 9)
@@ -188,7 +193,7 @@ MEMORY = """
 import sys
 from pathlib import Path
 import torch
-from discrete_meanflow.data import TokenArray, scratch
+from discrete_meanflow.data import TokenArray, split, tokens
 from discrete_meanflow.data.kind import find_kind
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
@@ -196,7 +201,7 @@ from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.training import Distributed
 from measure import anonymous_mib, watched
 
-scratch.MAX_IN_MEMORY = sys.modules["discrete_meanflow.data.split"].SORTED = 2**22
+tokens.MAX_IN_MEMORY = split.SORTED = 2**22
 text, run, kind = Path(sys.argv[1]), Path(sys.argv[2]), find_kind(sys.argv[3])
 before = anonymous_mib()
 with watched() as peak:
@@ -295,9 +300,9 @@ def test_empty_cells_become_a_level_on_request(name, tmp_path, monkeypatch, caps
 def test_json_is_rejected(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=r"is JSON.*\.csv.*--kind lines"):
-        kinds.detect(tmp_path / name)
+        detect(tmp_path / name)
     (tmp_path / name).with_suffix(".txt").write_text("[nH]1cccc1\n{a}\n")
-    assert kinds.detect((tmp_path / name).with_suffix(".txt")).name == "lines"
+    assert detect((tmp_path / name).with_suffix(".txt")).name == "lines"
 
 
 def test_smiles_files_may_contain_names(tmp_path):
@@ -312,7 +317,7 @@ def test_smiles_files_may_contain_names(tmp_path):
 def test_numbers_may_be_separated_by_spaces(tmp_path, monkeypatch, capsys):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i % 3} {i % 5 - 1} {i % 2}.5\n" for i in range(60)))
-    assert kinds.detect(path).name == "table"
+    assert detect(path).name == "table"
     model = train_by_command(monkeypatch, capsys, path, tmp_path / "run")
     assert [len(levels) for levels in model.config.codec.levels] == [3, 5, 2]
     words = ("sample", tmp_path / "run", "-n", 3)
@@ -323,7 +328,7 @@ def test_numbers_may_be_separated_by_spaces(tmp_path, monkeypatch, capsys):
     assert "," in (tmp_path / "b.csv").read_text()
     for other in ("the cat sat\nthe dog ran\n", "1 2\n1 2 3\n", "1  2\n3  4\n", "New York\n"):
         path.write_text(other * 5)
-        assert kinds.detect(path).name == "lines"
+        assert detect(path).name == "lines"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -553,7 +558,7 @@ def test_classes_are_read_from_an_array_or_a_file(name, tmp_path):
     path = tmp_path / name
     if name.endswith(".gz"):
         path.write_bytes(gzip.compress((tmp_path / "a.npz").read_bytes()))
-    dataset = kinds.detect(path).read(path)
+    dataset = detect(path).read(path)
     assert dataset.records.tolist() == [[0, 1], [1, 2], [2, 0]]
     for label in ("y", str(tmp_path / "y.npy"), str(tmp_path / "y.txt")):
         assert read_classes(dataset, path, label).records[1] == ["3", "1", "3"]
@@ -643,7 +648,7 @@ def test_a_table_codec_rejects_an_unknown_delimiter():
 
 def test_a_blank_line_does_not_make_a_text_of_windows(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join([*WORDS, "", *WORDS]))
-    assert isinstance(kinds.detect(tmp_path / "a.txt"), kinds.Lines)
+    assert isinstance(detect(tmp_path / "a.txt"), kinds.Lines)
 
 
 def test_tables_and_arrays_may_be_gzipped(tmp_path):
@@ -651,14 +656,14 @@ def test_tables_and_arrays_may_be_gzipped(tmp_path):
 
     frame = pandas.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(frame.to_parquet()))
-    dataset = kinds.detect(tmp_path / "a.parquet.gz").read(tmp_path / "a.parquet.gz")
+    dataset = detect(tmp_path / "a.parquet.gz").read(tmp_path / "a.parquet.gz")
     assert dataset.records == [["1", "x"], ["2", "y"], ["2", "y"]]
     with kinds.Table().writer(tmp_path / "b.parquet", dataset.codec, 3) as out:
         out(dataset.records)
     assert pandas.read_parquet(tmp_path / "b.parquet")["a"].tolist() == [1, 2, 2]  # not text
     numpy.save(tmp_path / "a.npy", numpy.arange(6).reshape(3, 2))
     (tmp_path / "a.npy.gz").write_bytes(gzip.compress((tmp_path / "a.npy").read_bytes()))
-    assert kinds.detect(tmp_path / "a.npy.gz").read(tmp_path / "a.npy.gz").records.shape == (3, 2)
+    assert detect(tmp_path / "a.npy.gz").read(tmp_path / "a.npy.gz").records.shape == (3, 2)
 
 
 def test_a_tokenizer_may_add_special_tokens_and_skip_ids(tmp_path):
@@ -700,7 +705,7 @@ def test_a_process_exits_cleanly_after_reading_parquet(tmp_path):
 
 @pytest.mark.parametrize("kind", ["lines", "smiles", "table", "array", "fasta"])
 def test_tokens_of_few_symbols_are_bytes(kind, tmp_path):
-    dataset = kinds.detect(write(tmp_path, kind)).read(tmp_path / write(tmp_path, kind).name)
+    dataset = detect(write(tmp_path, kind)).read(tmp_path / write(tmp_path, kind).name)
     tokens = dataset.encoded()
     assert tokens.dtype == torch.uint8
     decoded = dataset.codec.decode(tokens)

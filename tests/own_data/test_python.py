@@ -17,7 +17,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import bin_columns
+from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.data.table_codec import TableCodec
@@ -289,7 +289,7 @@ def test_bins_of_a_frame():
         with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
             codec.parse_infill({"x": value})
     rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
-    codes = TableCodec.of(["a"], rows, (), bins)
+    codes = TableCodec.of(["a"], rows, bins=bins)
     assert codes.types == ("str",)
     assert len(codes.parse_infill({"a": "007"})) == 1
     with pytest.raises(InputError, match="column x has no 'nan'"):

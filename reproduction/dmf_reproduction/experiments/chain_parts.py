@@ -9,20 +9,14 @@ from torch import Tensor
 from discrete_meanflow.ctmc.generator import RateGenerator
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.metric import (
-    composition_defect,
-    kernel_error,
-    sampling_floor,
-    time_grid,
-    total_variation,
-)
-from discrete_meanflow.metric.divergence import frequencies
+from discrete_meanflow.metric import frequencies, sampling_floor, total_variation
 from discrete_meanflow.objective import KernelResidual, Objective, SampledRate
 from discrete_meanflow.process import ChainProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.times import TimeSampler
 from discrete_meanflow.training import Recipe, chain_problem
 from dmf_reproduction.engine.experiment import Cell, Json, Scale
+from dmf_reproduction.metrics import composition_defect, kernel_error, time_grid
 from dmf_reproduction.settings import CHAIN_GRID
 
 ITERATIONS = {"two-state": 15_000, "ring": 20_000, "birth-death": 30_000}

@@ -5,11 +5,11 @@ import statistics
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.generator import RateGenerator
-from discrete_meanflow.metric import time_grid
 from discrete_meanflow.objective import ExactExpectation, KernelResidual
 from discrete_meanflow.training import Recipe
 from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, mean
 from dmf_reproduction.experiments.chain_parts import DRAWS, ITERATIONS, chain_cell, chain_facts
+from dmf_reproduction.metrics import time_grid
 
 PAPER_MAX_ERROR = {"two-state": 1.4e-4, "ring": 7.1e-3, "birth-death": 1.3e-2}
 EXACT_LEARNING_RATE = 2e-3  # for the exact expectation, which the paper does not train

@@ -12,7 +12,6 @@ import torch
 from discrete_meanflow.data import Law
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel, Kernel
 from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor
-from discrete_meanflow.metric.sequences import product_pair_tv
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler, ODESampler, generate as in_chunks
@@ -29,6 +28,7 @@ from dmf_reproduction.engine.experiment import (
 )
 from dmf_reproduction.experiments.real_data import sample_file
 from dmf_reproduction.experiments.sequence_parts import exact_kernel, generate, law
+from dmf_reproduction.metrics import product_pair_tv
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP, REAL_STEPS as STEPS
 
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")

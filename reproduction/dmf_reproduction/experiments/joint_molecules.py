@@ -8,19 +8,20 @@ import numpy
 import torch
 from torch import nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.data.chemistry import BOUND_ATOM
-from discrete_meanflow.metric.molecules import (
+from discrete_meanflow.network import DiT
+from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
+from dmf_reproduction.engine.experiment import Claim, Json, Scale
+from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
+from dmf_reproduction.molecules import (
     ATOMS,
     Molecule,
     count_tv,
     count_tv_deviation,
     read_smiles,
 )
-from discrete_meanflow.network import DiT
-from discrete_meanflow.training import FlowMapDistillation, Recipe
-from dmf_reproduction.engine.experiment import Claim, Json, Scale
-from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
 
 HELD_OUT = 10_000
@@ -48,7 +49,7 @@ class JointMolecules(RealData):
         smiles = read.lines(self.file("qm9_smiles/qm9_rdkit_valid_canonical_unique.smi"))
         alphabet = Alphabet.of(smiles, BOUND_ATOM)
         held_out = min(HELD_OUT, len(smiles) // 4)
-        return Records(*split(alphabet.encode(smiles), held_out), alphabet)
+        return Records(*read.split(alphabet.encode(smiles), held_out), alphabet)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         # One pass resolves brackets, rings and valences in turn: depth matters more than width.

@@ -4,10 +4,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.metric.two_samples import copies, ngram_tv
 from discrete_meanflow.network import DiT
 from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Json, Scale
 from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
@@ -37,7 +38,7 @@ class JointNames(RealData):
         names = read.lines(self.file("names/names.txt"))
         alphabet = Alphabet.of(names)
         held_out = min(2 * HELD_OUT, len(names) // 2)
-        return Records(*split(alphabet.encode(names), held_out), alphabet)
+        return Records(*read.split(alphabet.encode(names), held_out), alphabet)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (128, 4) if scale is Scale.paper else (16, 1)

@@ -7,13 +7,14 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet, read
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.metric import frequencies, total_variation
-from discrete_meanflow.metric.sequences import sequence_index
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Json, Scale, format_numbers
 from dmf_reproduction.experiments.real_data import RealData, Records, at_steps
+from dmf_reproduction.metrics import sequence_index
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP, KINDS
 
 BAR = 0.37  # largest one-step TV to the test distribution

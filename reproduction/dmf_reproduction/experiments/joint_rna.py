@@ -4,11 +4,12 @@ from typing import ClassVar
 
 from torch import nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import DiT
 from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Json, Scale
 from dmf_reproduction.experiments.real_data import RealData, Records, by_steps
 from dmf_reproduction.settings import FACTORISED, FLOW_MAP
@@ -42,7 +43,7 @@ class JointRna(RealData):
         sequences = read.fasta(self.file("protein_rna_msa/RF00059cm.fasta"))
         alphabet = Alphabet(SYMBOLS)
         tokens = alphabet.encode([s for s in sequences if set(s) <= set(SYMBOLS)])
-        return Records(*split(tokens, min(HELD_OUT, len(tokens) // 4)), alphabet)
+        return Records(*read.split(tokens, min(HELD_OUT, len(tokens) // 4)), alphabet)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (192, 6, 6) if scale is Scale.paper else (16, 1, 2)

@@ -7,13 +7,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet, read, split
+from discrete_meanflow.data import Alphabet
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import DiT
 from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.training import FlowMapDistillation, Recipe
+from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Json, Scale, format_numbers
 from dmf_reproduction.experiments.real_data import (
     RealData,
@@ -48,7 +49,7 @@ class JointSudoku(RealData):
         grids = read.lines(self.file("sudoku17/solutions_random_isomorph_seed0.txt"))
         alphabet = Alphabet(DIGITS)
         tokens = alphabet.encode(grids, 81)
-        return Records(*split(tokens, min(HELD_OUT, len(tokens) // 4)), alphabet)
+        return Records(*read.split(tokens, min(HELD_OUT, len(tokens) // 4)), alphabet)
 
     def network(self, states: int, length: int, scale: Scale) -> nn.Module:
         size = (256, 6, 8) if scale is Scale.paper else (16, 1, 2)

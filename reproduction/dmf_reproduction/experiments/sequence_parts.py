@@ -11,13 +11,8 @@ from torch import Tensor
 
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior, Kernel
-from discrete_meanflow.metric import (
-    marginal_tv,
-    pair_tv,
-    sampling_floor,
-    sequences as metric,
-    total_variation,
-)
+from discrete_meanflow.metric import marginal_tv, pair_tv, sampling_floor, total_variation
+from discrete_meanflow.metric.divergence import marginals
 from discrete_meanflow.objective import (
     KernelCE,
     KernelResidual,
@@ -36,6 +31,13 @@ from discrete_meanflow.times import UniformGap
 from discrete_meanflow.training import Problem, Recipe, sequence_problem
 from discrete_meanflow.training.sequence_problem import GAP
 from dmf_reproduction.engine.experiment import Cell, Json, Scale
+from dmf_reproduction.metrics import (
+    marginal_cross_entropy,
+    product_pair_tv,
+    sequence_index,
+    state_fraction,
+    token_accuracy,
+)
 from dmf_reproduction.settings import STEPS
 
 SIZES = ((4, 8), (8, 16), (16, 32))
@@ -135,7 +137,7 @@ def exact_tv(kernel: Kernel, configuration: str) -> float:
 @cache
 def _truth(configuration: str) -> Tensor:
     data = law(configuration)
-    return metric.marginals(data, data.vocabulary + 1)
+    return marginals(data, data.vocabulary + 1)
 
 
 def generate(kernel: Kernel, data: Law, steps: int, draws: int, g: torch.Generator) -> Tensor:
@@ -161,13 +163,13 @@ def sampled(kernel: Kernel, data: Law, scale: Scale, seed: int) -> Json:
         y = generate(kernel, data, steps, scale.draws(DRAWS), g)
         metrics["tv"].append(marginal_tv(y, data, states))
         metrics["pair_tv"].append(pair_tv(y, data, states))
-        metrics["masked"].append(metric.state_fraction(y, data.vocabulary))
+        metrics["masked"].append(state_fraction(y, data.vocabulary))
         many = generate(kernel, data, steps, many_draws(scale), g)
         metrics["tv_many"].append(marginal_tv(many, data, states))
         if steps == 1:
             fresh = data.to(device).sample((len(y),), g)
-            metrics["accuracy"] = metric.token_accuracy(y, fresh)
-            metrics["cross_entropy"] = metric.marginal_cross_entropy(y, data, states)
+            metrics["accuracy"] = token_accuracy(y, fresh)
+            metrics["cross_entropy"] = marginal_cross_entropy(y, data, states)
     return metrics
 
 
@@ -214,9 +216,7 @@ def joint_tv(y: Tensor, joint: Tensor, data: Law) -> float:
     """TV between frequencies of whole sequences and their law; masked ones count as errors."""
     y = y.cpu()
     whole = y[(y < data.vocabulary).all(-1)]
-    seen = torch.bincount(
-        metric.sequence_index(whole, data.vocabulary), minlength=len(joint)
-    ) / len(y)
+    seen = torch.bincount(sequence_index(whole, data.vocabulary), minlength=len(joint)) / len(y)
     return (seen - joint).clamp(min=0).sum().item() + 1 - len(whole) / len(y)
 
 
@@ -238,7 +238,7 @@ def sequence_facts(names: Sequence[str], scale: Scale) -> Json:
             "many_draws": many_draws(scale),
             "floor_many": sampling_floor(p, many_draws(scale), g).mean().item(),
             "pair_floor": sampling_floor(pairs, scale.draws(DRAWS), g, 50).mean().item(),
-            "product_pair_tv": metric.product_pair_tv(data),
+            "product_pair_tv": product_pair_tv(data),
             "accuracy": p.square().sum(-1).mean().item(),
             "cross_entropy": -torch.special.xlogy(p, p).sum(-1).mean().item(),
         }

@@ -9,8 +9,7 @@ from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.simulate import simulate
 from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
-from discrete_meanflow.metric import sampling_floor, total_variation
-from discrete_meanflow.metric.divergence import frequencies
+from discrete_meanflow.metric import frequencies, sampling_floor, total_variation
 from discrete_meanflow.network import MLP
 from discrete_meanflow.objective import KernelResidual, SampledRate
 from discrete_meanflow.path import ChainPaths

@@ -11,7 +11,6 @@ from torch import Tensor
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.data import BigramChain, Law
 from discrete_meanflow.kernel import BridgeKernel, ExactPosterior, Kernel
-from discrete_meanflow.metric import time_grid, time_triples
 from discrete_meanflow.network import DiagonalNetwork, Transformer
 from discrete_meanflow.objective import Objective, TransitionLikelihood
 from discrete_meanflow.path import DataPaths
@@ -20,6 +19,7 @@ from discrete_meanflow.times import MixedTimes, UniformGap
 from discrete_meanflow.training import Problem, Recipe
 from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, mean
 from dmf_reproduction.experiments.sequence_parts import OBJECTIVES as SEQUENCE_OBJECTIVES
+from dmf_reproduction.metrics import time_grid, time_triples
 
 V, D = 5, 3  # 125 sequences: all are enumerated
 GRID = 11

@@ -1,12 +1,8 @@
 """Data sources: distributions known in closed form, arrays of tokens, files."""
 
-from discrete_meanflow.data import read
 from discrete_meanflow.data.alphabet import Alphabet
-from discrete_meanflow.data.base import Law, Sequences
-from discrete_meanflow.data.bigram import BigramChain
-from discrete_meanflow.data.independent import IndependentCategorical
-from discrete_meanflow.data.labels import label_tokens, labelled
-from discrete_meanflow.data.split import distinct, split
+from discrete_meanflow.data.labelled_codec import label_tokens, labelled
+from discrete_meanflow.data.law import BigramChain, IndependentCategorical, Law, Sequences
 from discrete_meanflow.data.tokens import TokenArray
 
 __all__ = [
@@ -16,9 +12,6 @@ __all__ = [
     "Law",
     "Sequences",
     "TokenArray",
-    "distinct",
     "label_tokens",
     "labelled",
-    "read",
-    "split",
 ]

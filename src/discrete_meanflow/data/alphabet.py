@@ -3,16 +3,15 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
 import torch
 
-from discrete_meanflow.data.lines import location_of
-from discrete_meanflow.data.scratch import scratch_array
-from discrete_meanflow.data.tokens import chunk_rows, numpy_token_dtype
+from discrete_meanflow.data.content import location_of
+from discrete_meanflow.data.tokens import chunk_rows, numpy_token_dtype, scratch_array
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -125,17 +124,6 @@ class Alphabet:
         points = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
         return self._token_of_code_point[points.clip(max=len(self._token_of_code_point) - 1)]
 
-    def _concatenated(self, strings: Sequence[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The tokens of all strings in a row, and the length of each string."""
-        parts: Sequence[Sequence[str]] = strings
-        if isinstance(self.symbols, str):
-            tokens = self.character_tokens("".join(strings))
-        else:
-            token = {symbol: i for i, symbol in enumerate(self.symbols)}
-            parts = [self.tokenize(string) for string in strings]
-            tokens = numpy.array([token.get(s, -1) for part in parts for s in part], numpy.int32)
-        return tokens, numpy.fromiter(map(len, parts), numpy.int64, len(parts))
-
     def encode(self, strings: Collection[str], length: int | None = None) -> State:
         """Tokens of shape ``(len(strings), length)``, int64; default: the longest length."""
         return self.encode_compact(strings, length).long()
@@ -144,15 +132,22 @@ class Alphabet:
         """``encode`` in the smallest dtype that holds the tokens."""
         length = length or max(map(self.count, strings), default=0)
         rows = scratch_array((len(strings), length), numpy_token_dtype(len(self.symbols)))
-        done = 0
-        for chunk in _chunks(strings, chunk_rows(length)):
-            rows[done : done + len(chunk)] = self._encode_chunk(chunk, length, done)
+        rest, done = iter(strings), 0
+        while chunk := list(itertools.islice(rest, chunk_rows(length))):
+            self._encode_chunk(chunk, rows[done : done + len(chunk)], done)
             done += len(chunk)
         return torch.from_numpy(rows)
 
-    def _encode_chunk(self, strings: Sequence[str], length: int, offset: int) -> numpy.ndarray:
-        """Tokens of the strings that follow the first ``offset`` ones."""
-        tokens, lengths = self._concatenated(strings)
+    def _encode_chunk(self, strings: list[str], rows: numpy.ndarray, offset: int) -> None:
+        """Write tokens to ``rows``. The strings follow the first ``offset`` ones."""
+        parts: Sequence[Sequence[str]] = strings
+        if isinstance(self.symbols, str):
+            tokens = self.character_tokens("".join(strings))
+        else:
+            token = {symbol: i for i, symbol in enumerate(self.symbols)}
+            parts = [self.tokenize(string) for string in strings]
+            tokens = numpy.array([token.get(s, -1) for part in parts for s in part], numpy.int32)
+        lengths, length = numpy.array(list(map(len, parts))), rows.shape[1]
         wrong = lengths > length if self.pad is not None else lengths != length
         if wrong.any():
             i = int(wrong.argmax())
@@ -160,23 +155,14 @@ class Alphabet:
         if (tokens < 0).any():
             place, ends = int((tokens < 0).argmax()), lengths.cumsum()
             i = int(numpy.searchsorted(ends, place, "right"))
-            unknown = self.tokenize(strings[i])[place - int(ends[i])]  # negative: from the end
+            unknown = parts[i][place - int(ends[i])]  # negative: from the end
             raise InputError(
                 f"record {offset + i + 1} contains {unknown!r}, which is not in the alphabet"
             )
-        dtype = numpy_token_dtype(len(self.symbols))
-        rows = numpy.full((len(strings), length), self.pad_token or 0, dtype)
+        rows[:] = self.pad_token or 0
         rows[numpy.arange(length) < lengths[:, None]] = tokens
-        return rows
 
     def decode(self, tokens: State) -> list[str]:
         """Strings without the pads at their end. A pad before the end stays visible."""
         strings = ("".join(self.symbols[i] for i in row) for row in tokens.tolist())
         return [s.rstrip(self.pad) if self.pad else s for s in strings]
-
-
-def _chunks(strings: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Consecutive lists of ``size`` strings; the last may be shorter."""
-    rest = iter(strings)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk

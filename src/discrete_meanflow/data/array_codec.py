@@ -1,19 +1,31 @@
-"""Codec of integer arrays."""
+"""Integer arrays: reading .npy and .npz, and their codec."""
 
 import math
+import struct
+import tokenize
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
+from discrete_meanflow.data.content import open_decompressed
 from discrete_meanflow.data.infill import split_cells
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
+
+# What NumPy and its libraries raise on a damaged file.
+DAMAGED = (
+    ValueError, LookupError, TypeError, OverflowError, RuntimeError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
+INTEGER_KINDS = "iub"  # of NumPy dtypes
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class ArrayCodec(Codec):
         return tokens.reshape(-1, *self.shape).numpy()
 
     def card(self, dataset: Dataset) -> Json:
-        return {"shape": list(self.shape), "symbols": self.symbols}
+        return self.describe()
 
     def parse_infill(self, pattern: Any) -> dict[int, int]:
         """Parse ``0,?,3`` or ``[0, None, 3]``: the flattened array, unknown after its end."""
@@ -75,3 +87,93 @@ class ArrayCodec(Codec):
     @classmethod
     def from_json(cls, description: Json) -> "ArrayCodec":
         return cls(tuple(map(int, description["shape"])), int(description["symbols"]))
+
+
+def read_array(path: Path) -> tuple[numpy.ndarray, str | None]:
+    """Non-negative integers, records along the first axis.
+
+    The second value says which array of a .npz it is, if there are several.
+    """
+    array, source = read_named_array(path)
+    return check_integers(array, f"{path}" + f", {source}" * bool(source)), source
+
+
+def read_named_array(path: Path, name: str | None = None) -> tuple[numpy.ndarray, str | None]:
+    """The array of a .npy, or one of a .npz and which of several it is.
+
+    Args:
+        name: of an array in a .npz; None picks the first integer array with at least two axes.
+    """
+    source = None
+    with open_decompressed(path) as file:
+        try:
+            array = numpy.load(file, allow_pickle=False)
+            if isinstance(array, numpy.lib.npyio.NpzFile):
+                if not array.files:
+                    raise InputError(f"{path}: contains no array")
+                names = ", ".join(array.files)
+                if name is not None and name not in array.files:
+                    raise InputError(f"{path}: no array '{name}'; the arrays are {names}")
+                several = len(array.files) > 1
+                name, array = _first_records(array) if name is None else (name, array[name])
+                source = f"{name}, of {names}" if several else None
+        except InputError:
+            raise
+        except DAMAGED as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = "it contains no array of numbers" if "pickle" in reason else reason
+            raise InputError(f"cannot read {path}: {reason}") from None
+        except MemoryError:
+            raise InputError(f"{path}: its header declares more data than fits in memory") from None
+    if not isinstance(array, numpy.ndarray):
+        raise InputError(f"{path}: does not contain an array")
+    return array, source
+
+
+def _first_records(arrays: Mapping[str, numpy.ndarray]) -> tuple[str, numpy.ndarray]:
+    """The first integer array with at least two axes, else the first with two axes, else any."""
+    fallback = None
+    for name in arrays:
+        array = arrays[name]  # NumPy loads each array on access
+        if array.ndim > 1:
+            array = _floats_to_integers(array)
+            if array.dtype.kind in INTEGER_KINDS:
+                return name, array
+            fallback = fallback or (name, array)
+    return fallback or next(iter(arrays.items()))
+
+
+def _floats_to_integers(array: numpy.ndarray) -> numpy.ndarray:
+    """Integers, if the array contains floats that are all integral; else the array itself."""
+    if array.dtype.kind != "f":
+        return array
+    integers = _truncated(array)
+    return integers if numpy.array_equal(array, integers) else array
+
+
+def _truncated(array: numpy.ndarray) -> numpy.ndarray:
+    with numpy.errstate(invalid="ignore"):  # NaN and infinity
+        return array.astype(numpy.int64)
+
+
+def check_integers(array: numpy.ndarray, where: str) -> numpy.ndarray:
+    """Return the array if it has non-negative integers and records along the first axis.
+
+    Args:
+        where: precedes an error message.
+    """
+    if array.ndim < 2 or not array.size:
+        raise InputError(f"{where}: needs records along the first axis, got shape {array.shape}")
+    array = _floats_to_integers(array)
+    advice = "round them, or number the distinct values"
+    if array.dtype.kind == "f":
+        index = tuple(int(i) for i in numpy.argwhere(array != _truncated(array))[0])
+        raise InputError(
+            f"{where}: needs integers from 0, got {array[index]:g} at {index}; {advice}"
+        )
+    if array.dtype.kind not in INTEGER_KINDS:
+        raise InputError(f"{where}: needs integers from 0, got {array.dtype}; {advice}")
+    if array.min() < 0:
+        index = tuple(int(i) for i in numpy.argwhere(array < 0)[0])
+        raise InputError(f"{where}: {int(array[index])} at {index}; integers must be 0 or more")
+    return array

@@ -1,11 +1,8 @@
 """Symbols of SMILES strings, and RDKit."""
 
-import importlib
 import re
 from collections.abc import Iterable
 from typing import Any
-
-from discrete_meanflow.errors import InputError
 
 # A bracket atom, a two-letter atom, a two-digit ring closure, or one character.
 SYMBOL = re.compile(r"\[[^\[\]]*\]|Br|Cl|%\d\d|.", re.DOTALL)
@@ -29,22 +26,10 @@ def choose_symbols(strings: Iterable[str]) -> re.Pattern[str]:
     return BOUND_ATOM
 
 
-def import_rdkit() -> tuple[Any, Any]:
-    """The modules ``rdkit.Chem`` and ``rdkit.Chem.Descriptors``, with logging disabled."""
-    try:
-        chem, log, descriptors = (
-            importlib.import_module(f"rdkit.{part}")
-            for part in ("Chem", "RDLogger", "Chem.Descriptors")
-        )
-    except ImportError:
-        raise InputError(
-            "molecule metrics need RDKit: pip install 'discrete-meanflow[molecules]'"
-        ) from None
-    log.DisableLog("rdApp.*")
-    return chem, descriptors
-
-
-def parse_molecule(chem: Any, smiles: str) -> Any | None:
+def parse_molecule(smiles: str) -> Any | None:
     """RDKit's molecule, or None if the string is invalid or empty."""
-    molecule = chem.MolFromSmiles(smiles) if smiles else None
+    from rdkit import Chem, rdBase
+
+    rdBase.DisableLog("rdApp.*")
+    molecule = Chem.MolFromSmiles(smiles) if smiles else None
     return molecule if molecule is not None and molecule.GetNumAtoms() else None

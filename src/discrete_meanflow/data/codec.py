@@ -1,16 +1,14 @@
 """Conversion between a user's records and tokens."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
-
-if TYPE_CHECKING:
-    from discrete_meanflow.data.dataset import Dataset
 
 Json = dict[str, Any]
 MAX_LENGTH = 1_000_000  # positions; a larger value in a run folder is damage or an attack
@@ -98,3 +96,29 @@ class Codec(ABC):
     def classes_in(self, tokens: State) -> list[str]:
         """The class of each record."""
         raise InputError(f"--save-classes: {NO_CLASSES}")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Records and the codec that turns them into tokens.
+
+    Args:
+        records: strings, rows or an array; a pair of these and their classes if the codec is a
+            ``LabelledCodec``. None, or the first lines of the text, if ``tokens`` are set.
+        codec: encodes the records.
+        tokens: windows of one text, encoded already.
+        source: which of several arrays of a file the records are.
+    """
+
+    records: Any
+    codec: Codec
+    tokens: State | None = None
+    source: str | None = None
+
+    @property
+    def bare(self) -> Any:
+        """The records without their classes."""
+        return self.records if self.codec.bare is self.codec else self.records[0]
+
+    def encoded(self) -> State:
+        return self.codec.encode(self.records) if self.tokens is None else self.tokens

@@ -1,10 +1,17 @@
-"""Contents of a file, gzipped or not: bytes, text, or text in chunks."""
+"""Contents of a file, gzipped or not: bytes, text, records.
+
+Each pass over the records reads the file again, so it need not fit into memory.
+"""
 
 import codecs
 import gzip
 import io
+import itertools
+import operator
+import re
 import zlib
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +20,8 @@ from discrete_meanflow.errors import InputError
 
 CHUNK_BYTES = 1 << 22  # read at once
 GZIP_MAGIC = b"\x1f\x8b"
+SMILES_END = re.compile(r"[\s,;]")  # SMILES contain none of these
+MAX_LINE = 10_000_000  # characters; anything longer is not a text with lines
 
 
 @contextmanager
@@ -28,23 +37,25 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {path}: {reason}") from None
 
 
-def read_text(path: Path) -> str:
-    """A whole file, decoded as UTF-8."""
+def beginning(path: Path, size: int = 100_000) -> str:
+    """Text of the first ``size`` bytes, to detect the kind of a file."""
     with open_decompressed(path) as file:
-        content = file.read()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}, line {line}: not UTF-8 text") from None
+        start = file.read(size).decode("utf-8-sig", errors="ignore")
+    return re.sub("\r\n?", "\n", start)
 
 
-def text_chunks(path: Path) -> Iterator[str]:
-    """The text of a file, a few million characters at a time.
+def read_text(path: Path) -> str:
+    """A whole file with its own line endings, decoded as UTF-8."""
+    return "".join(text_chunks(path, translate=False))
 
-    A byte-order mark is removed, and every line ending becomes ``\\n``.
+
+def text_chunks(path: Path, translate: bool = True) -> Iterator[str]:
+    """The text of a file without a byte-order mark, a few million characters at a time.
+
+    Args:
+        translate: whether every line ending becomes ``\\n``.
     """
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), True)
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate)
     lines = 1
     try:
         with open_decompressed(path) as file:
@@ -61,3 +72,102 @@ def text_chunks(path: Path) -> Iterator[str]:
 def changed_error(path: Path) -> InputError:
     """The error for a file that differs between two passes over it."""
     return InputError(f"{path} changed while it was read; run the command again")
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """The lines of a text, including empty ones."""
+    partial = ""
+    for text in text_chunks(path):
+        *complete, partial = (partial + text).split("\n")
+        yield from complete
+        if len(partial) > MAX_LINE:
+            raise InputError(
+                f"{path}: a line has over {MAX_LINE:,} characters; use --kind windows for one text"
+            )
+    yield partial
+
+
+class RecordFile(Collection[str]):
+    """Strings in a file. Records appended after the first pass are ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count: int | None = None  # number of records, known after the first pass
+
+    @abstractmethod
+    def parse(self) -> Iterator[tuple[int, str]]:
+        """Pairs ``(line, record)`` with the number of the record's first line."""
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """``parse`` without empty records."""
+        return filter(operator.itemgetter(1), self.parse())
+
+    def line(self, number: int) -> int:
+        """First line of record ``number``; records count from 1."""
+        return next(itertools.islice(self.numbered(), number - 1, None))[0]
+
+    def __iter__(self) -> Iterator[str]:
+        count, records = 0, map(operator.itemgetter(1), self.numbered())
+        for count, record in enumerate(itertools.islice(records, self.count), 1):  # noqa: B007
+            yield record
+        if not count:
+            raise InputError(f"{self.path} is empty: it contains no record")
+        if self.count not in (None, count):
+            raise changed_error(self.path)
+        self.count = count
+
+    def __len__(self) -> int:
+        if self.count is None:
+            self.count = sum(1 for _ in self)
+        return self.count
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == other for other in self)
+
+
+def location_of(records: Iterable[str], number: int) -> str:
+    """Where record ``number`` is, for an error message: its line if the records are a file."""
+    if isinstance(records, RecordFile):
+        return f"line {records.line(number)}"
+    return f"record {number}"
+
+
+class LineFile(RecordFile):
+    """One record per line; empty lines are skipped."""
+
+    def parse(self) -> Iterator[tuple[int, str]]:
+        return enumerate(iter_lines(self.path), 1)
+
+
+class SmilesFile(RecordFile):
+    """The first word of each line. A header line is skipped; names may follow the SMILES."""
+
+    def parse(self) -> Iterator[tuple[int, str]]:
+        before_first = True
+        for number, line in enumerate(iter_lines(self.path), 1):
+            word = SMILES_END.split(line.strip(), 1)[0]
+            if not word and line.strip():
+                raise InputError(f"{self.path}, line {number}: does not begin with a molecule")
+            if not (before_first and word.lower().endswith("smiles")):
+                yield number, word
+            before_first = before_first and not word
+
+
+class FastaFile(RecordFile):
+    """The sequences after the ``>`` lines; lines are joined, empty sequences skipped."""
+
+    def parse(self) -> Iterator[tuple[int, str]]:
+        first, parts = 0, [""]
+        for number, line in enumerate(iter_lines(self.path), 1):
+            if line.startswith(">"):
+                yield first, "".join(parts)
+                first, parts = number, []
+            elif line.strip() and not first:
+                raise InputError(
+                    f"{self.path}, line {number}: a sequence before its '>' line; add one"
+                )
+            else:
+                parts.append(line.strip())
+        if not first:
+            raise InputError(f"{self.path} has no '>' line: not a FASTA file")
+        yield first, "".join(parts)

@@ -1,19 +1,16 @@
 """Datasets from records in Python: strings, rows, arrays, data frames, PyTorch datasets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.bins import bin_columns
-from discrete_meanflow.data.cells import as_text, is_missing, type_of
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.array_codec import ArrayCodec, check_integers
+from discrete_meanflow.data.cells import as_text, bin_columns, is_missing, type_of
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Array, Kind, Lines, Table
-from discrete_meanflow.data.read_array import check_integers
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
 
@@ -57,14 +54,15 @@ def dataset_from_python(
 
 
 def _as_sequence(records: Any) -> Any:
-    """Return an array or tensor unchanged, and a list of anything else."""
-    if isinstance(records, torch.utils.data.Dataset):
-        return _without_labels(records)
+    """An array or tensor, or a list of anything else, without the labels of a PyTorch dataset."""
     if isinstance(records, numpy.ndarray | torch.Tensor):
         return records
+    is_dataset = isinstance(records, torch.utils.data.Dataset)
+    if is_dataset and not isinstance(records, torch.utils.data.IterableDataset):
+        records = [records[i] for i in range(len(records))]
     if not isinstance(records, Iterable):
         raise InputError(f"data: needs records, got {type(records).__name__}")
-    return list(records)
+    return [item[0] if is_dataset and isinstance(item, tuple) else item for item in records]
 
 
 def _check_alike(records: list[Any]) -> None:
@@ -89,17 +87,8 @@ def _from_frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
         raise InputError("data: two columns of the frame have the same name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
     cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
-    dataset = _table(names, cells, bins, types)
-    assert isinstance(dataset.codec, TableCodec)
-    codec = replace(dataset.codec, frame="pandas" if pandas else "polars")
-    return Table(), replace(dataset, codec=codec)
-
-
-def _without_labels(dataset: Any) -> list[Any]:
-    """Return the records of a PyTorch dataset, whose items may be (record, label) pairs."""
-    iterable = isinstance(dataset, torch.utils.data.IterableDataset)
-    items = list(dataset) if iterable else [dataset[i] for i in range(len(dataset))]
-    return [item[0] if isinstance(item, tuple) else item for item in items]
+    frame = "pandas" if pandas else "polars"
+    return Table(), _table(names, cells, bins, types=types, frame=frame)
 
 
 def _is_row(record: Any) -> bool:
@@ -112,20 +101,16 @@ def _is_row(record: Any) -> bool:
 def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
     for column, cell in enumerate(row, 1):
         if is_missing(cell):
-            raise InputError(
-                f"data: row {number}, column {column}: missing value; fill it with a level of its "
-                "own"
-            )
-    return [as_text(*cell) for cell in zip(row, types or ("str",) * len(row), strict=True)]
+            where = f"row {number}, column {column}"
+            raise InputError(f"data: {where}: missing value; fill it with a level of its own")
+    return list(map(as_text, row, types or ("str",) * len(row)))
 
 
-def _table(
-    names: list[str], rows: list[list[str]], bins: int | None, types: tuple[str, ...] = ()
-) -> Dataset:
+def _table(names: list[str], rows: list[list[str]], bins: int | None, **options: Any) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of the same length")
-    rows, edges = (rows, ()) if bins is None else bin_columns(rows, bins)
-    return Dataset(rows, TableCodec.of(names, rows, types, edges))
+    rows, edges = bin_columns(rows, bins)
+    return Dataset(rows, TableCodec.of(names, rows, bins=edges, **options))
 
 
 def _array(records: Any) -> Dataset:

@@ -44,23 +44,10 @@ def split_characters(pattern: str, symbols: Collection[str]) -> Iterator[str | N
 
 def split_assignments(pattern: str) -> Iterator[tuple[str, str]]:
     """The pairs of ``a=b,c=d``. ``\\,`` is a comma, ``\\=`` an equals sign in a name."""
-    for part in filter(None, _split_unescaped(pattern, ",")):
-        name, *level = (
-            re.sub(r"\\([\\,=])", r"\1", side) for side in _split_unescaped(part, "=", 1)
-        )
-        yield name, "".join(level)
-
-
-def _split_unescaped(pattern: str, separator: str, max_splits: int = -1) -> list[str]:
-    """``pattern.split(separator, max_splits)``, except at separators after a backslash."""
-    parts, splits = [""], 0
-    for token in re.findall(rf"(?:\\.|[^\\{separator}])+|{separator}|\\$", pattern, re.DOTALL):
-        if token == separator and splits != max_splits:
-            parts.append("")
-            splits += 1
-        else:
-            parts[-1] += token
-    return parts
+    for part in re.findall(r"(?:\\.|[^\\,]|\\\Z)+", pattern, re.DOTALL):
+        [sides] = re.findall(r"\A((?:\\.|[^\\=]|\\\Z)*)=?(.*)", part, re.DOTALL)
+        name, level = (re.sub(r"\\([\\,=])", r"\1", side) for side in sides)
+        yield name, level
 
 
 def split_cells(pattern: Any) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""Codec of records with classes."""
+"""Class labels as extra tokens of a record, and the codec of records with classes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,21 +9,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data import read
-from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.dataset import Dataset
-from discrete_meanflow.data.labels import (
-    label_numbers,
-    label_positions,
-    label_tokens,
-    labelled,
-)
-from discrete_meanflow.data.read_array import read_named_array
+from discrete_meanflow.data.array_codec import read_named_array
+from discrete_meanflow.data.codec import Codec, Dataset, Json
+from discrete_meanflow.data.content import LineFile
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State
 
 NO_CLASS = "?"
+
+
+def label_positions(classes: int, vocabulary: int) -> int:
+    """Number of positions of a label: the digits of ``classes - 1`` in base V."""
+    if classes < 2 or vocabulary < 2:
+        raise InputError(
+            f"labels: need at least 2 classes and 2 symbols, got {classes} and {vocabulary}"
+        )
+    digits = 1
+    while vocabulary**digits < classes:
+        digits += 1
+    return digits
+
+
+def label_tokens(labels: Tensor, classes: int, vocabulary: int) -> State:
+    """Labels ``(N,)`` in base V, most significant digit first: shape ``(N, digits)``."""
+    if labels.dim() != 1 or bool(((labels < 0) | (labels >= classes)).any()):
+        raise InputError(f"labels: must be integers from 0 to {classes - 1}, one per record")
+    powers = torch.arange(label_positions(classes, vocabulary) - 1, -1, -1)
+    return labels[:, None] // vocabulary**powers % vocabulary
+
+
+def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> State:
+    """Append the label to each record, in the same alphabet: ``(N, D + digits)``.
+
+    Observed label positions condition on the class (``FixedPositions``); otherwise the class is
+    generated together with the record.
+    """
+    if len(labels) != len(tokens):
+        raise InputError(f"labels: {len(labels)} labels for {len(tokens)} records")
+    return torch.cat([tokens, label_tokens(labels, classes, vocabulary).to(tokens.dtype)], -1)
 
 
 @dataclass(frozen=True)
@@ -89,7 +113,9 @@ class LabelledCodec(Codec):
 
     def classes_in(self, tokens: State) -> list[str]:
         """The class of each record, ``NO_CLASS`` if its number exceeds the classes."""
-        numbers = label_numbers(tokens[:, self.inner.length :], self.vocabulary).tolist()
+        digits = tokens[:, self.inner.length :].long()
+        powers = torch.arange(digits.shape[1] - 1, -1, -1)
+        numbers = (digits * self.vocabulary**powers).sum(-1).tolist()
         return [self.classes[i] if i < len(self.classes) else NO_CLASS for i in numbers]
 
     def describe(self) -> Json:
@@ -130,7 +156,7 @@ def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:
     in_archive = ".npz" in path.suffixes and not file.is_file()
     classes: Any
     if not in_archive and ".npy" not in file.suffixes:
-        classes = read.lines(file)
+        classes = list(iter(LineFile(file)))  # list(LineFile(file)) would read it twice
     else:
         classes, _ = read_named_array(path, label) if in_archive else read_named_array(file)
         if classes.ndim != 1:

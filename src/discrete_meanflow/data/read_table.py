@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from discrete_meanflow.data.cells import as_number, as_text, is_missing, type_of
 from discrete_meanflow.data.content import open_decompressed, read_text
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, error_context
 
 DELIMITERS = (";", "\t", ",")  # the comma last: numbers may contain it
 SPACE = " "  # a delimiter only if every cell is a number
@@ -23,20 +23,6 @@ class Rows(NamedTuple):
     delimiter: str = ","
     header: bool = True  # whether the file has a header row
     types: tuple[str, ...] = ()  # of the columns, if the file specifies them
-
-    def drop(self, names: Sequence[str]) -> "Rows":
-        """The table without the named columns."""
-        if not names:
-            return self
-        for name in names:
-            if name not in self.names:
-                columns = ", ".join(self.names)
-                raise InputError(f"--drop: no column '{name}'; the columns are {columns}")
-        kept = [i for i, name in enumerate(self.names) if name not in names]
-        if not kept:
-            raise InputError("--drop: no column is left; keep at least one")
-        rows = [[row[i] for i in kept] for row in self.rows]
-        return self._replace(names=[self.names[i] for i in kept], rows=rows)
 
 
 def read_table(
@@ -58,19 +44,15 @@ def read_table(
     rows, line_numbers = _parse_rows(path, content, delimiter)
     header = _has_header(rows) if header is None else header
     names = rows[0] if header else [f"c{i}" for i in range(1, len(rows[0]) + 1)]
-    if "" in names:
-        column = names.index("") + 1
-        raise InputError(
-            f"{path}, line {line_numbers[0]}: column {column} has no name; add one to the header"
-        )
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(
-            f"{path}, line {line_numbers[0]}: two columns are named '{twice}'; rename one"
-        )
-    table = Rows(names, rows[header:], delimiter, header).drop(drop)
-    _fill_missing(table, f"{path}, line", line_numbers[header:], names, missing)
-    return table
+    with error_context(f"{path}, line {line_numbers[0]}"):
+        if "" in names:
+            raise InputError(f"column {names.index('') + 1} has no name; add one to the header")
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"two columns are named '{twice}'; rename one")
+    rows = rows[header:]
+    kept = _clean(names, rows, f"{path}, line", line_numbers[header:], missing, drop)
+    return Rows(kept, rows, delimiter, header)
 
 
 def _parse_rows(path: Path, content: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
@@ -120,27 +102,38 @@ def _find_delimiter(path: Path, content: str) -> str:
     return [*consistent_delimiters(lines), *present, ","][0]
 
 
-def _fill_missing(
-    table: Rows, where: str, numbers: Sequence[int], names: list[str], missing: str | None
-) -> None:
-    """Replace empty cells by ``missing``; raise if it is None.
+def _clean(
+    names: list[str],
+    rows: list[list[Any]],
+    where: str,
+    numbers: Sequence[int],
+    missing: str | None,
+    drop: Sequence[str],
+) -> list[str]:
+    """Drop columns and replace empty cells of ``rows`` in place; return the names that stay.
 
     Args:
         where: precedes the number of a row in an error message.
         numbers: of the rows in the file.
-        names: of all columns in the file, including dropped ones.
+        missing: replaces empty cells; if None, an empty cell is an error.
     """
-    first, count = "", 0
-    for number, row in zip(numbers, table.rows, strict=True):
-        for column, cell in enumerate(row):
-            if _is_empty(cell):
-                position = names.index(table.names[column]) + 1
-                first = first or f"{where} {number}, column {position}: a missing value"
-                count, row[column] = count + 1, missing or ""
-    if first and not missing:
+    for name in drop:
+        if name not in names:
+            raise InputError(f"--drop: no column '{name}'; the columns are {', '.join(names)}")
+    kept = [i for i, name in enumerate(names) if name not in drop]
+    if drop and not kept:
+        raise InputError("--drop: no column is left; keep at least one")
+    empty = []
+    for number, row in zip(numbers, rows, strict=True):
+        empty += [(number, i + 1) for i in kept if _is_empty(row[i])]
+        row[:] = [missing if _is_empty(row[i]) else row[i] for i in kept]
+    if empty and not missing:
+        number, column = empty[0]
         raise InputError(
-            f"{first} ({count:,} in all); --missing '?' makes it a level, or remove such rows"
+            f"{where} {number}, column {column}: a missing value ({len(empty):,} in all); "
+            "--missing '?' makes it a level, or remove such rows"
         )
+    return [names[i] for i in kept]
 
 
 def _is_empty(cell: Any) -> bool:
@@ -182,7 +175,6 @@ def read_parquet(path: Path, missing: str | None = None, drop: Sequence[str] = (
         rows = list(map(list, zip(*columns, strict=True)))
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    table = Rows(names, rows).drop(drop)
-    _fill_missing(table, f"{path}, row", range(1, len(rows) + 1), names, missing)
-    types = tuple(map(type_of, zip(*table.rows, strict=True)))
-    return table._replace(rows=[list(map(as_text, row, types)) for row in table.rows], types=types)
+    kept = _clean(names, rows, f"{path}, row", range(1, len(rows) + 1), missing, drop)
+    types = tuple(map(type_of, zip(*rows, strict=True)))
+    return Rows(kept, [list(map(as_text, row, types)) for row in rows], types=types)

@@ -3,35 +3,13 @@
 import numpy
 import torch
 
-from discrete_meanflow.data.scratch import scratch_array
-from discrete_meanflow.data.tokens import chunk_rows
+from discrete_meanflow.data.tokens import chunk_rows, scratch_array
 from discrete_meanflow.errors import DataError, InputError
 from discrete_meanflow.types import State
 
 SORTED = 1 << 25  # tokens whose rows are sorted together
 HELD_OUT_FRACTION, MOST_HELD_OUT = 0.15, 10_000  # by default
 FACTOR = 1 << 63  # random factors of the row sums are smaller
-
-
-def distinct(tokens: State) -> State:
-    """Return each row once, in the order of first occurrence."""
-    return take_rows(tokens, first_occurrences(tokens))
-
-
-def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
-    """Split distinct rows at random into training rows and ``held_out`` rows."""
-    once = first_occurrences(tokens)
-    check_held_out(held_out, len(once))
-    order = once[shuffled(len(once), seed)]
-    return take_rows(tokens, order[held_out:]), take_rows(tokens, order[:held_out])
-
-
-def check_held_out(held_out: int, count: int) -> None:
-    if not 0 < held_out < count:
-        raise InputError(
-            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
-            "at least one"
-        )
 
 
 def first_occurrences(tokens: State) -> numpy.ndarray:
@@ -74,9 +52,7 @@ def _sums(rows: numpy.ndarray, parts: int) -> tuple[numpy.ndarray, numpy.ndarray
 
 def shuffled(count: int, seed: int) -> numpy.ndarray:
     """The numbers below ``count`` in random order."""
-    order: numpy.ndarray = numpy.arange(count, dtype=_index_type(count))
-    numpy.random.default_rng(seed).shuffle(order)
-    return order
+    return numpy.random.default_rng(seed).permutation(numpy.arange(count, dtype=_index_type(count)))
 
 
 def _index_type(count: int) -> type:
@@ -105,8 +81,6 @@ def train_test_split(
     Args:
         tokens: records, ``(N, D)``.
         held_out: size of the second part; None: 15 %, at most 10,000.
-        seed: random seed.
-        keep_duplicates: whether equal records stay.
         length: positions of a record without its class; equal strings of different classes stay
             together.
     """
@@ -121,7 +95,11 @@ def train_test_split(
         groups = numpy.unique(strings, axis=0, return_inverse=True)[1].reshape(-1)
     count = len(rows) if groups is None else int(groups.max()) + 1
     held_out = default_held_out(count) if held_out is None else held_out
-    check_held_out(held_out, count)
+    if not 0 < held_out < count:
+        raise InputError(
+            f"split: {held_out} of {count} distinct records cannot be held out; both parts need "
+            "at least one"
+        )
     is_held_out = numpy.zeros(count, bool)
     is_held_out[shuffled(count, seed)[:held_out]] = True
     # In random order: files are sorted, and halves of the held-out part are compared.

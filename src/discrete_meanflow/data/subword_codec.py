@@ -10,9 +10,8 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.codec import Codec, Json
+from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.content import read_text
-from discrete_meanflow.data.dataset import Dataset
 from discrete_meanflow.data.infill import require_string
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context
@@ -34,7 +33,17 @@ class SubwordCodec(Codec):
     size: int
 
     @classmethod
-    def of(cls, strings: Collection[str], path: Path) -> "SubwordCodec":
+    def _load(cls, path: Path | None, size: int) -> "SubwordCodec":
+        """Read the tokenizer from a JSON file."""
+        if path is None:
+            raise InputError("tokenised text needs a tokenizer: --tokenizer FILE.json")
+        codec = cls(read_text(path), size)
+        with error_context(path):
+            _ = codec.loaded_tokenizer
+        return codec
+
+    @classmethod
+    def of(cls, strings: Collection[str], path: Path | None) -> "SubwordCodec":
         codec = cls._load(path, 1)
         longest = max(len(encoding.ids) for encoding in codec.tokenize(strings))
         if longest < 1:
@@ -42,18 +51,11 @@ class SubwordCodec(Codec):
         return cls(codec.tokenizer, longest)
 
     @classmethod
-    def of_text(cls, path: Path, length: int) -> "SubwordCodec":
+    def of_text(cls, path: Path | None, length: int) -> "SubwordCodec":
         """For windows of one text: the tokenizer adds no special tokens."""
         tokenizer = cls._load(path, length).loaded_tokenizer
         tokenizer.post_processor = None
         return cls(tokenizer.to_str(), length)
-
-    @classmethod
-    def _load(cls, path: Path, size: int) -> "SubwordCodec":
-        codec = cls(read_text(path), size)
-        with error_context(path):
-            _ = codec.loaded_tokenizer
-        return codec
 
     @cached_property
     def loaded_tokenizer(self) -> Any:
@@ -89,14 +91,12 @@ class SubwordCodec(Codec):
 
     def tokenize(self, strings: Iterable[str], special_tokens: bool = True) -> list[Any]:
         """The tokenizer's encoding of each string."""
+        encode, records = self.loaded_tokenizer.encode_batch, list(strings)
         try:
-            encodings: list[Any] = self.loaded_tokenizer.encode_batch(
-                list(strings), add_special_tokens=special_tokens
-            )
+            return list(encode(records, add_special_tokens=special_tokens))
         except Exception as error:  # the library raises plain exceptions
             message = f"the tokenizer cannot read the data: {error}"
             raise InputError(message.splitlines()[0]) from None
-        return encodings
 
     def count(self, string: str) -> int:
         """Number of positions that a string takes."""
@@ -114,13 +114,10 @@ class SubwordCodec(Codec):
     def out_of_vocabulary(self, string: str) -> str:
         """The parts of a string that the tokenizer maps to its unknown token or drops."""
         encoding = self.tokenize([string], special_tokens=False)[0]
+        unknown_token = getattr(self.loaded_tokenizer.model, "unk_token", None)
         spans = zip(encoding.tokens, encoding.offsets, strict=True)
-        unknown = [string[a:b] for token, (a, b) in spans if token == self._unknown_token]
-        return " ".join([*unknown, *(c for c in dict.fromkeys(string) if self._is_dropped(c))])
-
-    @cached_property
-    def _unknown_token(self) -> str | None:
-        return getattr(self.loaded_tokenizer.model, "unk_token", None)
+        unknown = [string[a:b] for token, (a, b) in spans if token == unknown_token]
+        return " ".join([*unknown, *filter(self._is_dropped, dict.fromkeys(string))])
 
     @cached_property
     def _is_dropped(self) -> Callable[[str], bool]:

@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS
-from discrete_meanflow.data.bins import Bins, numeric_levels
-from discrete_meanflow.data.cells import PARSERS, as_number, type_of_text
-from discrete_meanflow.data.codec import Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.cells import PARSERS, Bins, as_number, numeric_levels, type_of_text
+from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.infill import split_assignments
 from discrete_meanflow.data.read_table import DELIMITERS, SPACE
 from discrete_meanflow.data.tokens import numpy_token_dtype
@@ -83,14 +81,11 @@ class TableCodec(Codec):
 
     @classmethod
     def of(
-        cls,
-        names: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        types: tuple[str, ...] = (),
-        bins: tuple[Bins, ...] = (),
+        cls, names: Sequence[str], rows: Sequence[Sequence[str]], **options: Any
     ) -> "TableCodec":
+        """The codec of ``rows``; ``options`` are further arguments of the class."""
         levels = tuple(tuple(sorted(set(column))) for column in zip(*rows, strict=True))
-        return cls(tuple(names), levels, types=types, bins=bins)
+        return cls(tuple(names), levels, **options)
 
     @property
     def vocabulary(self) -> int:
@@ -170,12 +165,12 @@ class TableCodec(Codec):
         for name, level in pairs:
             if level is None and str(name) in self.names:
                 continue
-            for column, token in self._level_token(str(name), str(level)).items():
-                if fixed.setdefault(column, token) != token:
-                    raise InputError(f"infill: column {name} occurs twice, with different levels")
+            column, token = self._level_token(str(name), str(level))
+            if fixed.setdefault(column, token) != token:
+                raise InputError(f"infill: column {name} occurs twice, with different levels")
         return fixed
 
-    def _level_token(self, name: str, level: str) -> dict[int, int]:
+    def _level_token(self, name: str, level: str) -> tuple[int, int]:
         """The position of a column and the token of its level."""
         if name not in self.names:
             columns = ", ".join(f"'{column}'" for column in self.names)
@@ -188,15 +183,12 @@ class TableCodec(Codec):
             levels = ", ".join(f"'{other}'" for other in sorted(values, key=lambda v: values[v]))
             comma = "; write a comma as \\," * any("," in other for other in values)
             raise InputError(f"infill: column {name} has no '{level}'; it has {levels}{comma}")
-        return {column: self.levels[column].index(level)}
+        return column, self.levels[column].index(level)
 
     def _equal_level(self, column: int, level: str) -> str:
         """The level of the same number, such as 1.0 for 1, or of the bin that contains it."""
-        bins = self.bins[column] if self.bins else ()
-        if not bins and self.types[column] not in ("int", "float"):
-            return level
-        value = as_number(level)
-        if value is None:
+        bins, value = self.bins[column] if self.bins else (), as_number(level)
+        if value is None or not (bins or self.types[column] in ("int", "float")):
             return level
         if bins and not math.isnan(value):
             least, most = bins[0][0], bins[-1][0]
@@ -213,7 +205,7 @@ class TableCodec(Codec):
     def class_tokens(self, name: str) -> dict[int, int]:
         if self.label is None:
             return super().class_tokens(name)
-        return self._level_token(self.label, name)
+        return dict([self._level_token(self.label, name)])
 
     def classes_in(self, tokens: State) -> list[str]:
         if self.label is None:
@@ -235,18 +227,14 @@ class TableCodec(Codec):
 
     @classmethod
     def from_json(cls, description: Json) -> "TableCodec":
-        label, frame = (
-            None if description[k] is None else str(description[k]) for k in ("label", "frame")
-        )
+        label, frame = (description[k] and str(description[k]) for k in ("label", "frame"))
         return cls(
-            names=tuple(map(str, description["columns"])),
-            levels=tuple(tuple(map(str, levels)) for levels in description["levels"]),
-            label=label,
-            delimiter=str(description["delimiter"]),
-            header=bool(description["header"]),
-            types=tuple(map(str, description["types"])),
-            bins=tuple(
-                tuple((float(x), str(name)) for x, name in bins) for bins in description["bins"]
-            ),
-            frame=frame,
+            tuple(map(str, description["columns"])),
+            tuple(tuple(map(str, levels)) for levels in description["levels"]),
+            label,
+            str(description["delimiter"]),
+            bool(description["header"]),
+            tuple(map(str, description["types"])),
+            tuple(tuple((float(x), str(name)) for x, name in b) for b in description["bins"]),
+            frame,
         )

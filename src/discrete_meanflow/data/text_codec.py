@@ -1,6 +1,5 @@
 """Codec of strings."""
 
-import bisect
 import itertools
 import re
 from collections import Counter
@@ -9,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_meanflow.data.alphabet import CHARACTER, Alphabet
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Json
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.data.infill import require_string, split_characters
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -61,12 +59,14 @@ class TextCodec(Codec):
     def card(self, dataset: Dataset) -> Json:
         windows = dataset.tokens is not None
         lengths = Counter([self.length] if windows else map(self.count, dataset.records))
-        longest = max(lengths)
+        longest, ordered = max(lengths), sorted(lengths)
+        cumulative = itertools.accumulate(lengths[length] for length in ordered)
+        median = ordered[sum(count <= lengths.total() // 2 for count in cumulative)]
         card: Json = {
             "alphabet": str(self.alphabet),
             "symbols": self.vocabulary,
             "pad": self.alphabet.pad,
-            "lengths": {"least": min(lengths), "median": _median(lengths), "most": longest},
+            "lengths": {"least": min(lengths), "median": median, "most": longest},
         }
         longer = sum(count for length, count in lengths.items() if length > longest // 2)
         if longer <= FEW_LONG * lengths.total():
@@ -89,10 +89,9 @@ class TextCodec(Codec):
         for position, symbol in enumerate(symbols):
             if symbol is not None and symbol not in self.alphabet.symbols:
                 alphabet = str(self.alphabet)
-                if len(alphabet) > MAX_SHOWN:
-                    alphabet = f"{alphabet[:MAX_SHOWN]} ..."
+                shown = f"{alphabet[:MAX_SHOWN]} ..." if len(alphabet) > MAX_SHOWN else alphabet
                 raise InputError(
-                    f"infill: {symbol!r} at position {position} is not in the alphabet {alphabet}"
+                    f"infill: {symbol!r} at position {position} is not in the alphabet {shown}"
                 )
         if len(symbols) > self.size:
             raise InputError(f"infill: {len(symbols)} positions, the sequences have {self.size}")
@@ -126,10 +125,3 @@ class TextCodec(Codec):
         pad, symbols = description["pad"], description["symbols"]
         symbols = tuple(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
         return cls(Alphabet(symbols, None if pad is None else str(pad)), int(description["length"]))
-
-
-def _median(counts: Counter[int]) -> int:
-    """Median of a multiset of values, given as counts."""
-    values = sorted(counts)
-    cumulative = list(itertools.accumulate(counts[value] for value in values))
-    return values[bisect.bisect(cumulative, counts.total() // 2)]

@@ -1,16 +1,21 @@
-"""Arrays of tokens, and the dtypes they are stored in."""
+"""Arrays of tokens: in small dtypes, and in a temporary file where they are large."""
+
+import os
+import tempfile
 
 import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import Sequences, digest
+from discrete_meanflow.data.law import Sequences, digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
 CHUNK_ROWS = 100_000  # records processed at once, at most
 CHUNK_TOKENS = 1 << 20  # tokens processed at once, at most
 TOKEN_DTYPES = (torch.uint8, torch.int32)  # for up to 256 symbols, and for more
+MAX_IN_MEMORY = 1 << 26  # bytes
+DISK_FOLDER = "/var/tmp"  # on disk, whereas /tmp may be in memory
 
 
 def chunk_rows(length: int) -> int:
@@ -26,6 +31,28 @@ def token_dtype(symbols: int) -> torch.dtype:
 def numpy_token_dtype(symbols: int) -> numpy.dtype:
     """``token_dtype`` as a NumPy dtype."""
     return torch.empty(0, dtype=token_dtype(symbols)).numpy().dtype
+
+
+def scratch_array(shape: tuple[int, ...], dtype: numpy.dtype) -> numpy.ndarray:
+    """Uninitialised writable array; a large one is a memory-mapped file without a name.
+
+    The file is allocated at once: a disk that fills up later would kill the process silently.
+    """
+    size = dtype.itemsize * int(numpy.prod(shape, dtype=numpy.int64))
+    if size <= MAX_IN_MEMORY:
+        return numpy.empty(shape, dtype)
+    on_disk = "TMPDIR" not in os.environ and os.access(DISK_FOLDER, os.W_OK)
+    folder = DISK_FOLDER if on_disk else tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(prefix="dmf-", dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            return numpy.memmap(file, dtype, "r+", shape=shape)
+    except OSError as error:
+        raise InputError(
+            f"cannot allocate {size:,} bytes in {folder}: {error.strerror or error}; set TMPDIR "
+            "to a folder with more space"
+        ) from None
 
 
 class TokenArray(Sequences):

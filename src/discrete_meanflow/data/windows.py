@@ -8,9 +8,8 @@ import torch
 
 from discrete_meanflow.data.alphabet import MAX_SYMBOLS, Alphabet
 from discrete_meanflow.data.content import changed_error, text_chunks
-from discrete_meanflow.data.scratch import scratch_array
 from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.tokens import numpy_token_dtype
+from discrete_meanflow.data.tokens import numpy_token_dtype, scratch_array
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -33,7 +32,6 @@ def survey(path: Path) -> tuple[Alphabet, int]:
 
 def windows(path: Path, length: int) -> tuple[Alphabet, State]:
     """The alphabet, and windows of ``length`` characters: tokens ``(N, length)``."""
-    _check_length(length)
     alphabet, count = survey(path)
     runs = map(alphabet.character_tokens, text_chunks(path))
     return alphabet, _fill_windows(path, runs, len(alphabet.symbols), count, length)
@@ -41,7 +39,6 @@ def windows(path: Path, length: int) -> tuple[Alphabet, State]:
 
 def subword_windows(path: Path, codec: SubwordCodec) -> State:
     """Windows of ``codec.length`` subwords: tokens ``(N, length)``."""
-    _check_length(codec.length)
     count = sum(map(len, subword_runs(path, codec)))
     if not count:
         raise InputError(f"{path} is empty, or the tokenizer finds no subword in it")
@@ -68,15 +65,12 @@ def chunks_at_whitespace(path: Path) -> Iterator[str]:
     yield rest
 
 
-def _check_length(length: int) -> None:
-    if length < 1:
-        raise InputError(f"--length: at least 1, got {length}")
-
-
 def _fill_windows(
     path: Path, runs: Iterable[numpy.ndarray], symbols: int, count: int, length: int
 ) -> State:
     """Concatenate runs of ``count`` tokens in all and cut them into windows ``(N, length)``."""
+    if length < 1:
+        raise InputError(f"--length: at least 1, got {length}")
     if count < 2 * length:
         raise InputError(
             f"{path}: {count} symbols are too few for windows of {length}; reduce --length"

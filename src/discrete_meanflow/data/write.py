@@ -4,14 +4,13 @@ An existing file is replaced only when the new one is complete. Archives contain
 dates, so the same seed gives the same bytes.
 """
 
-import contextlib
 import csv
 import gzip
 import io
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -35,7 +34,7 @@ def text_writer(path: Path | None) -> Iterator[TextIO]:
     """A text file to write, gzipped if its name ends in .gz; standard output without a path."""
     if path is None:
         try:
-            with contextlib.suppress(BrokenPipeError):  # as in `dmf sample RUN | head`
+            with suppress(BrokenPipeError):  # as in `dmf sample RUN | head`
                 yield sys.stdout
                 sys.stdout.flush()
         except OSError as error:
@@ -56,29 +55,24 @@ def text_writer(path: Path | None) -> Iterator[TextIO]:
 @contextmanager
 def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
     """A function that writes rows as CSV, TSV or Parquet."""
-    if path is not None and path.suffixes[-2:] == [".parquet", ".gz"]:
+    suffixes = [] if path is None else path.suffixes
+    if suffixes[-2:] == [".parquet", ".gz"]:
         raise InputError(f"{path}: Parquet is compressed already; write to FILE.parquet")
     if path is not None and path.suffix == ".parquet":
         with _parquet_writer(path, codec) as write:
             yield write
         return
-    if path is not None and set(JSON_SUFFIXES) & set(path.suffixes):
+    if set(JSON_SUFFIXES) & set(suffixes):
         raise InputError(
             f"{path}: a table is written as CSV, TSV or Parquet; write to FILE.csv, for example"
         )
     with text_writer(path) as out:
-        suffixes = [] if path is None else path.suffixes
         by_suffix = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
         delimiter = next((by_suffix[s] for s in suffixes if s in by_suffix), codec.delimiter)
-        # The csv module does not quote a lone carriage return.
+        # The csv module does not quote a lone carriage return; the dialect unix quotes all cells.
         columns = {codec.names, *codec.levels} if codec.header else set(codec.levels)
-        quote_all = any("\r" in cell for cells in columns for cell in cells)
-        table = csv.writer(
-            out,
-            delimiter=delimiter,
-            lineterminator="\n",
-            quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL,
-        )
+        dialect = "unix" if any("\r" in cell for cells in columns for cell in cells) else "excel"
+        table = csv.writer(out, dialect, delimiter=delimiter, lineterminator="\n")
         if codec.header:
             table.writerow(codec.names)
         yield table.writerows
@@ -140,8 +134,6 @@ def _open_array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def _open_binary(path: Path, gzipped: bool) -> Iterator[IO[bytes]]:
     with open(path, "wb") as file:
-        if not gzipped:
-            yield file
-            return
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as out:
+        zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if gzipped else nullcontext(file)
+        with zipped as out:
             yield out  # type: ignore[misc]

@@ -15,7 +15,7 @@ from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.kernel import Kernel
-from discrete_meanflow.metric.reference_lm import ReferenceLM
+from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
 from discrete_meanflow.model.prepare import FEWEST_HELD_OUT
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config

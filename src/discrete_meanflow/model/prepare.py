@@ -5,7 +5,7 @@ from pathlib import Path
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Kind, Table
 from discrete_meanflow.data.split import first_occurrences, split_off_end, train_test_split
 from discrete_meanflow.data.table_codec import TableCodec

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discrete_meanflow.data.dataset import Dataset
+from discrete_meanflow.data.codec import Dataset
+from discrete_meanflow.data.content import location_of
+from discrete_meanflow.data.detect import detect
 from discrete_meanflow.data.kind import (
     Kind,
     Table,
     Tokenised,
     TokenisedWindows,
     Windows,
-    detect,
     find_kind,
 )
 from discrete_meanflow.data.labelled_codec import read_classes
-from discrete_meanflow.data.lines import location_of
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.base import digest
+from discrete_meanflow.data.law import digest
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.path.base import Paths
 from discrete_meanflow.process import OneHotFlow, PathSample

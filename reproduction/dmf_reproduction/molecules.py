@@ -1,12 +1,14 @@
 """Statistics of SMILES strings, by RDKit."""
 
+import importlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy
 
-from discrete_meanflow.data.chemistry import import_rdkit, parse_molecule
+from discrete_meanflow.data.chemistry import parse_molecule
+from discrete_meanflow.errors import InputError
 
 ATOMS = ("C", "N", "O", "F")
 
@@ -26,22 +28,27 @@ class Molecule:
 
 def read_smiles(strings: Iterable[str]) -> list[Molecule]:
     """The valid molecules; invalid and empty strings are skipped."""
-    Chem, Descriptors = import_rdkit()
+    try:
+        chem, descriptors = map(importlib.import_module, ("rdkit.Chem", "rdkit.Chem.Descriptors"))
+    except ImportError:
+        raise InputError(
+            "molecule metrics need RDKit: pip install 'discrete-meanflow[molecules]'"
+        ) from None
     molecules = []
     for string in strings:
-        parsed = parse_molecule(Chem, string)
+        parsed = parse_molecule(string)
         if parsed is None:
             continue
         elements = Counter(atom.GetSymbol() for atom in parsed.GetAtoms())
         molecules.append(
             Molecule(
-                Chem.MolToSmiles(parsed),
+                chem.MolToSmiles(parsed),
                 len(string),
-                Descriptors.RingCount(parsed),
+                descriptors.RingCount(parsed),
                 tuple(elements[atom] for atom in ATOMS),
-                Descriptors.MolLogP(parsed),
-                Descriptors.qed(parsed),
-                Descriptors.MolWt(parsed),
+                descriptors.MolLogP(parsed),
+                descriptors.qed(parsed),
+                descriptors.MolWt(parsed),
             )
         )
     return molecules

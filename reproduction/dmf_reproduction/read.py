@@ -1,13 +1,12 @@
-"""Read text files, gzipped or not. Errors name the file and the line."""
+"""Read and split the data files of the experiments. Errors name the file and the line."""
 
-import re
 from pathlib import Path
 
 import numpy
 import torch
 
-from discrete_meanflow.data.content import open_decompressed
-from discrete_meanflow.data.lines import FastaFile, LineFile
+from discrete_meanflow.data.content import FastaFile, LineFile
+from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -37,8 +36,6 @@ def whole_numbers(path: Path) -> State:
     return torch.from_numpy(numpy.array(rows, dtype=numpy.int64))
 
 
-def beginning(path: Path, size: int = 100_000) -> str:
-    """Text of the first ``size`` bytes, to detect the kind of a file."""
-    with open_decompressed(path) as file:
-        start = file.read(size).decode("utf-8-sig", errors="ignore")
-    return re.sub("\r\n?", "\n", start)
+def split(tokens: State, held_out: int, seed: int = 0) -> tuple[State, State]:
+    """Split distinct rows at random into training rows and ``held_out`` rows."""
+    return train_test_split(tokens, held_out, seed, keep_duplicates=False)[:2]
