@@ -160,12 +160,13 @@ def test_class_is_learned():
 STREAM = """
 import sys
 from discrete_meanflow.cli.sample import Sample
+from discrete_meanflow.model.options import SampleOptions
 from pathlib import Path
 from side_by_side import watched
 
 def sampled(n):
     with watched() as peak:
-        Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
+        Sample(Path(sys.argv[1]), SampleOptions(n, seed=0), out=Path(sys.argv[2]), device="cpu")()
     return peak[0]
 
 sampled(20_000)  # imports, and a first chunk

@@ -43,7 +43,8 @@ def main() -> None:
     if words == ["--version"]:
         print(f"dmf {__version__}")
         return
-    sys.exit(run_guarded(_parse(_commands(words))))
+    commands = _commands(words)
+    sys.exit(run_guarded(lambda: _parse(commands)()))
 
 
 def set_spin_count() -> None:

@@ -10,9 +10,8 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.metrics_log import MetricsLog
-from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained
+from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
-from discrete_meanflow.model.weights import write_weights
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.run.stages import Stage, StageBlock, Stages
 from discrete_meanflow.signals import stop_requests
