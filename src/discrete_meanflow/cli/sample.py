@@ -30,7 +30,7 @@ class Sample:
 
     def __call__(self) -> None:
         from discrete_meanflow.data.kind import Lines
-        from discrete_meanflow.model import OneStepModel
+        from discrete_meanflow.model.one_step_model import OneStepModel
         from discrete_meanflow.model.sampling import sample_tokens
 
         model = OneStepModel.load(self.run, self.device, from_checkpoint=self.from_checkpoint)

@@ -30,13 +30,11 @@ def optional(metavar: str, **shown: Any) -> dict[str, Any]:
 
 
 class _Checked:
-    """Checks of fields, which become plain Python numbers; numpy's are accepted."""
+    """Checks of fields without their defaults; numpy's numbers become plain Python numbers."""
 
-    def _whole(
-        self, name: str, least: int, most: int = LARGEST_STEPS, optional: bool = False
-    ) -> None:
+    def _whole(self, name: str, least: int, most: int = LARGEST_STEPS) -> None:
         value = getattr(self, name)
-        if value is None and optional:
+        if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise InputError(f"{name} must be a whole number, got {value!r}")
@@ -45,9 +43,9 @@ class _Checked:
             raise InputError(f"{name} must be {limit}, got {value}")
         object.__setattr__(self, name, int(value))
 
-    def _real(self, name: str, least: float, most: float, optional: bool = False) -> None:
+    def _real(self, name: str, least: float, most: float) -> None:
         value = getattr(self, name)
-        if value is None and optional:
+        if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InputError(f"{name} must be a number, got {value!r}")
@@ -113,12 +111,12 @@ class FitOptions(_Checked):
         self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
             raise InputError("minutes must be more than 0")
-        self._whole("iterations", 2, optional=True)  # one step for each stage
-        self._real("size", SMALLEST_SIZE, LARGEST_SIZE, optional=True)
-        self._whole("batch", 1, LARGEST_BATCH, optional=True)
+        self._whole("iterations", 2)  # one step for each stage
+        self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
+        self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
         self._whole("seed", 0, LARGEST_SEED)
-        self._whole("held_out", 1, optional=True)
+        self._whole("held_out", 1)
         if self.batch is not None and self.batch % self.accumulate:
             raise InputError(
                 f"accumulate: {self.accumulate} does not divide a batch of {self.batch}"
@@ -154,11 +152,11 @@ class SampleOptions(_Checked):
     def __post_init__(self) -> None:
         self._whole("n", 1, LARGEST_SEED)
         self._whole("steps", 1)
-        self._whole("seed", 0, LARGEST_SEED, optional=True)
+        self._whole("seed", 0, LARGEST_SEED)
         self._real("guidance", 0, LARGEST_GUIDANCE)
         # The logit processors check the ranges of these two.
-        self._real("temperature", -math.inf, math.inf, optional=True)
-        self._real("top_p", -math.inf, math.inf, optional=True)
+        self._real("temperature", -math.inf, math.inf)
+        self._real("top_p", -math.inf, math.inf)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@
 - ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: the evaluation
 """
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,11 +158,6 @@ def copy(folder: Path, target: Path) -> None:
         raise InputError(f"cannot copy the run to {target}: {error}") from None
 
 
-def check_writable(folder: Path) -> None:
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write to {folder}")
-
-
 def write_weights(folder: Path, kernel: Kernel) -> None:
     weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
     write_atomically(folder / WEIGHTS, serialise(weights))
@@ -180,43 +174,34 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
     """
     with torch.device("meta"):
         parameters = dict(config.plan.kernel(config.codec).named_parameters())
-    if (folder / WEIGHTS).exists():
-        path = folder / WEIGHTS
-        weights = _read_final(folder, set(parameters))
-    else:
-        path = _newest_checkpoint(folder, from_checkpoint)
-        ema = read_tensors(path, {f"ema/{name}" for name in parameters}, others_allowed=True)
-        weights = {name: ema[f"ema/{name}"].squeeze(0) for name in parameters}  # of one seed
-    for name, parameter in parameters.items():
-        tensor, shape = weights[name], tuple(parameter.shape)
-        if tensor.shape != parameter.shape or tensor.dtype != torch.float32:
-            actual = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
-            raise InputError(f"{path}: {name} is {actual}, not float32 of shape {shape}")
-        if not bool(tensor.isfinite().all()):
-            raise InputError(f"{path}: {name} contains NaN or Inf{_remedy(folder)}")
+    checkpoints = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+    trained = is_trained(folder)
+    path = folder / WEIGHTS if trained else _newest(folder, checkpoints, from_checkpoint)
+    try:
+        if trained:
+            weights = read_tensors(path, set(parameters))
+        else:
+            ema = read_tensors(path, {f"ema/{name}" for name in parameters}, others_allowed=True)
+            weights = {name: ema[f"ema/{name}"].squeeze(0) for name in parameters}  # of one seed
+        for name, parameter in parameters.items():
+            _check_weight(f"{path}: {name}", weights[name], tuple(parameter.shape))
+    except InputError as error:
+        remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
+        raise InputError(f"{error}{remedy}") from None
     kernel = config.plan.kernel(config.codec)
     kernel.load_state_dict(weights, strict=False)  # buffers are constants
     return kernel.requires_grad_(False)
 
 
-def _read_final(folder: Path, names: set[str]) -> dict[str, Tensor]:
-    try:
-        return read_tensors(folder / WEIGHTS, names)
-    except InputError as error:
-        raise InputError(f"{error}{_remedy(folder)}") from None
+def _check_weight(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape or tensor.dtype != torch.float32:
+        actual = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+        raise InputError(f"{name} is {actual}, not float32 of shape {shape}")
+    if not bool(tensor.isfinite().all()):
+        raise InputError(f"{name} contains NaN or Inf")
 
 
-def _remedy(folder: Path) -> str:
-    """How to get weights again, where checkpoints exist."""
-    return f"; delete it and run dmf train --resume {folder}" * bool(_checkpoints(folder))
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    return [folder / name for name in CHECKPOINTS if (folder / name).exists()]
-
-
-def _newest_checkpoint(folder: Path, allowed: bool) -> Path:
-    checkpoints = _checkpoints(folder)
+def _newest(folder: Path, checkpoints: list[Path], allowed: bool) -> Path:
     if not allowed:
         sample = f", or dmf sample {folder} --from-checkpoint" * bool(checkpoints)
         raise InputError(
