@@ -11,12 +11,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
-from discrete_meanflow.model.options import (
-    LARGEST_BATCH,
-    LARGEST_SEED,
-    LARGEST_SIZE,
-    LARGEST_STEPS,
-)
+from discrete_meanflow.model import options
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
@@ -42,9 +37,9 @@ MOST_LAYERS = 1000
 MOST_PAIRS = 1_000_000
 LARGEST_MINIBATCH_OT = 2**12
 LARGEST = {
-    "batch": LARGEST_BATCH,
+    "batch": options.LARGEST_BATCH,
     "teacher_pairs": MOST_PAIRS,
-    "seed": LARGEST_SEED,
+    "seed": options.LARGEST_SEED,
     "minibatch_ot": LARGEST_MINIBATCH_OT,
 }
 MAY_BE_0 = ("heads", "seed", "bf16", "compiled", "learning_rate", "minibatch_ot", "muon_ratio")
@@ -89,7 +84,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, most = getattr(self, field.name), LARGEST.get(field.name, LARGEST_STEPS)
+            value, most = getattr(self, field.name), LARGEST.get(field.name, options.LARGEST_STEPS)
             # JSON may contain anything: True counts as a number in Python, and 3.0 is not a count.
             whole = isinstance(value, int) and not isinstance(value, bool)
             fits = {int: whole, float: whole or isinstance(value, float)}
@@ -97,10 +92,10 @@ class Plan:
                 raise InputError(f"plan: {field.name} is {value!r}")
             if not (field.name not in MAY_BE_0) <= value <= most:
                 raise InputError(f"plan: {field.name} is {value}")
-        if self.parameters > LARGEST_SIZE or self.layers > MOST_LAYERS:
+        if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
             raise InputError(
                 f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "
-                f"{LARGEST_SIZE:.0e} and {MOST_LAYERS}"
+                f"{options.LARGEST_SIZE:.0e} and {MOST_LAYERS}"
             )
 
     def check_size(self, codec: Codec) -> None:
