@@ -16,7 +16,7 @@ from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Smiles
 from discrete_meanflow.data.text_codec import TextCodec
-from discrete_meanflow.model import OneStepModel
+from discrete_meanflow.model.one_step_model import OneStepModel
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.training import Distributed

@@ -18,7 +18,7 @@ import torch
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.model.options import FitOptions
-from discrete_meanflow.model.sizing import SIZING, choose_plan
+from discrete_meanflow.model.sizing import CPU_SIZE, choose_plan
 from discrete_meanflow.training import Distributed, Recipe, Trainer
 from measure import RESULTS, record
 
@@ -33,9 +33,7 @@ def work() -> None:
     codec = ArrayCodec((24,), 12)
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(12, (5000, 24), generator=g), 12)
-    problem = choose_plan(codec, "cpu", SIZING.cpu_size, FitOptions(batch=BATCH)).problem(
-        codec, data
-    )
+    problem = choose_plan(codec, "cpu", CPU_SIZE, FitOptions(batch=BATCH)).problem(codec, data)
     recipe = Recipe(BLOCK * BLOCKS, BATCH, ema_decay=0.999, block=BLOCK, compiled=False)
     blocks = Trainer(problem, recipe, [0], distributed=ranks).blocks()
     next(blocks)

@@ -28,8 +28,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.kernel import FlowMapKernel
-from discrete_meanflow.model.plan import TRAINING
-from discrete_meanflow.model.sizing import SIZING
+from discrete_meanflow.model.plan import OBSERVED_FRACTION
+from discrete_meanflow.model.sizing import MINIBATCH_OT, MUON_RATIO
 from discrete_meanflow.network import DiT
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
@@ -149,7 +149,7 @@ def trainer_of(
     g = torch.Generator().manual_seed(0)
     data = TokenArray(torch.randint(V, (10_000, D), generator=g), V)
     problem = Problem(
-        DataPaths(OneHotFlow(V, SIZING.minibatch_ot), data, ClockUniform(V), conditioning),
+        DataPaths(OneHotFlow(V, MINIBATCH_OT), data, ClockUniform(V), conditioning),
         lambda: FlowMapKernel(network(size), V),
         PosteriorRegression(),
     )
@@ -164,11 +164,9 @@ def measure(size: float, batch: int, device: str, limit: float) -> dict[str, flo
     adam = trainer_of(size, batch, device, muon=0.0)
     numbers = steps_of(f"{name}, AdamW", adam, flops, limit)
     numbers |= samples_of(name, adam, flops, limit)
-    numbers |= steps_of(
-        f"{name}, Muon", trainer_of(size, batch, device, SIZING.muon_ratio), flops, limit
-    )
+    numbers |= steps_of(f"{name}, Muon", trainer_of(size, batch, device, MUON_RATIO), flops, limit)
     full_name = f"{name}, Muon, observed positions"
-    full = trainer_of(size, batch, device, SIZING.muon_ratio, TRAINING.observed_fraction)
+    full = trainer_of(size, batch, device, MUON_RATIO, OBSERVED_FRACTION)
     numbers |= steps_of(full_name, full, flops_per_token(net, times=2), limit)
     pace = numbers[f"{full_name}: training tokens per second"]
     return numbers | blocks_of(name, full, pace)

@@ -55,7 +55,7 @@ from discrete_meanflow.metric import (
     sampling_floor as sampling_floor,
     total_variation as total_variation,
 )
-from discrete_meanflow.model import (
+from discrete_meanflow.model.one_step_model import (
     OneStepModel as OneStepModel,
 )
 from discrete_meanflow.network import (

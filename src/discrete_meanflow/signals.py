@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from multiprocessing import resource_tracker
 
 
 @contextlib.contextmanager
@@ -46,17 +45,3 @@ def sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def blocked_signal(number: signal.Signals) -> Iterator[None]:
-    """Delay a signal until the end of the block; processes started inside never receive it.
-
-    Ignoring it instead would also hide it from them, but lose it for this process.
-    """
-    resource_tracker.ensure_running()  # started with the first process, it would unblock signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -19,8 +19,8 @@ from discrete_meanflow.data.detect import detect
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.read import check_one_length
+from discrete_meanflow.model.run_folder import read_weights
 from discrete_meanflow.model.tensor_files import read_tokens
-from discrete_meanflow.model.weights import read_weights
 from discrete_meanflow.training import checkpoint
 from own_records import FILES, ROWS, train_run, write
 from test_cli import in_process

@@ -22,12 +22,13 @@ from discrete_meanflow.model import (
     pacing,
     prepare as preparing,
     run_folder as run,
+    sizing,
     train as training,
 )
 from discrete_meanflow.model.options import FitOptions
-from discrete_meanflow.model.pacing import PACING, plan_minutes, plan_steps
-from discrete_meanflow.model.plan import TRAINING, Plan
-from discrete_meanflow.model.sizing import SIZING, choose_plan, default_size
+from discrete_meanflow.model.pacing import plan_minutes, plan_steps
+from discrete_meanflow.model.plan import TEACHER_ODE_STEPS, Plan
+from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.progress import ProgressEvent
 from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Distributed, FlowMapDistillation, Recipe, checkpoint
@@ -50,7 +51,7 @@ def test_long_runs_are_compiled():
 
 def test_small_data_gets_a_small_network_on_a_gpu():
     few = ArrayCodec((4,), 4)
-    assert default_size(few, "cpu", 10**6) == default_size(few, "cpu", 10**9) == SIZING.cpu_size
+    assert default_size(few, "cpu", 10**6) == default_size(few, "cpu", 10**9) == sizing.CPU_SIZE
     assert default_size(few, "cuda", 10**6) == 3e6
     assert (
         default_size(ArrayCodec((4,), 2**10), "cuda", 10**6) == 6e6
@@ -58,7 +59,7 @@ def test_small_data_gets_a_small_network_on_a_gpu():
     wide = [[str(i), str(i % 2)] for i in range(2**10)]
     table = TableCodec.of(["a", "b"], wide)
     assert default_size(table, "cuda", 10**6) == pytest.approx(4.5e6)  # two letters and one
-    assert default_size(few, "cuda", 10**9) == SIZING.gpu_size
+    assert default_size(few, "cuda", 10**9) == sizing.GPU_SIZE
     assert choose(few, "cuda", default_size(few, "cuda", 8)).parameters < 1e4
 
 
@@ -67,7 +68,7 @@ def test_steps_on_a_cpu_are_short():
     for codec in (ArrayCodec((28, 28), 256), ArrayCodec((64,), 300), ArrayCodec((2000,), 20)):
         plan = choose(codec, "cpu", default_size(codec, "cpu", 10**9))
         assert plan.heads
-        assert 6 * plan.parameters * plan.batch * codec.length <= SIZING.cpu_step
+        assert 6 * plan.parameters * plan.batch * codec.length <= sizing.CPU_STEP
     text = ArrayCodec((64,), 65)  # a window of characters
     assert not choose(text, "cpu", default_size(text, "cpu", 10**9)).heads
 
@@ -75,7 +76,7 @@ def test_steps_on_a_cpu_are_short():
 @pytest.mark.parametrize(("device", "room"), [("cpu", 2**29), ("cuda", 2**32)])
 def test_teacher_pairs_fit_into_memory(device, room):
     codec = ArrayCodec((28, 28), 2)
-    long = plan_steps(choose(codec, device, SIZING.cpu_size), codec, device, 10**6)
+    long = plan_steps(choose(codec, device, sizing.CPU_SIZE), codec, device, 10**6)
     paths = long.problem(codec, TokenArray(torch.zeros(2, 784, dtype=torch.uint8), 2)).paths
     pairs = FlowMapDistillation(4, 1, Recipe(1)).teacher_pairs(paths, long.kernel(codec), 0)
     stored = sum(tensor.nbytes for tensor in (pairs.starts, pairs.ends, pairs.observed)) / 4
@@ -85,7 +86,7 @@ def test_teacher_pairs_fit_into_memory(device, room):
 def test_fastest_trial_counts(monkeypatch):
     now, spent = [0.0], iter([50.0, 0.2, 0.1])
     monkeypatch.setattr(pacing, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(pacing, "PACING", replace(PACING, fewest_trials=3))
+    monkeypatch.setattr(pacing, "FEWEST_TRIALS", 3)
 
     def work():
         now[0] += next(spent)
@@ -109,11 +110,11 @@ def test_few_slow_steps_are_timed(monkeypatch):
 
     slow = Slow()
     assert pacing._step_seconds(slow, 100) == pytest.approx(4.0)
-    assert slow.steps == 1 + PACING.fewest_trials
+    assert slow.steps == 1 + pacing.FEWEST_TRIALS
     quick = Slow()
     quick.seconds = 0.01
     assert pacing._step_seconds(quick, 100) == pytest.approx(0.01)
-    assert quick.recipe.block == PACING.trial_block
+    assert quick.recipe.block == pacing.TRIAL_BLOCK
 
 
 def test_plan_fills_the_minutes(monkeypatch):
@@ -128,15 +129,14 @@ def test_plan_fills_the_minutes(monkeypatch):
         return 0.1
 
     monkeypatch.setattr(pacing, "_step_seconds", pace)
-    monkeypatch.setattr(pacing, "_fastest", lambda work: PACING.trial_pairs / 1000)
+    monkeypatch.setattr(pacing, "_fastest", lambda work: pacing.TRIAL_PAIRS / 1000)
     chosen = choose(codec, "cpu", 1e4, batch=16)
     plan, minutes = plan_minutes(chosen, codec, data, "cpu", 2.5)
     parts = [plan.teacher_steps / 10, plan.teacher_pairs / 1000, plan.student_steps / 10]
-    assert sum(parts) == pytest.approx(150 * (1 - PACING.reserved) - 20, abs=0.3)
-    assert parts == pytest.approx(
-        [s * sum(parts) for s in (PACING.teacher, PACING.pairs, PACING.student)], abs=0.3
-    )
-    assert minutes == pytest.approx(2.5 * (1 - PACING.reserved), abs=0.01)
+    fractions = pacing.TEACHER_FRACTION, pacing.PAIRS_FRACTION, pacing.STUDENT_FRACTION
+    assert sum(parts) == pytest.approx(150 * (1 - pacing.RESERVED_FRACTION) - 20, abs=0.3)
+    assert parts == pytest.approx([fraction * sum(parts) for fraction in fractions], abs=0.3)
+    assert minutes == pytest.approx(2.5 * (1 - pacing.RESERVED_FRACTION), abs=0.01)
     _, minutes = plan_minutes(chosen, codec, data, "cpu", 0.1)
     assert minutes == pytest.approx((20 + 10 + 1 + 10) / 60)  # 100 steps of each
 
@@ -200,17 +200,17 @@ def test_folder_of_another_version_is_one_line(tmp_path):
 
 def test_blocks_and_batches_fit_into_memory():
     """256 images of 784 pixels in 256 shades take 200 MB, so a block is short."""
-    plan = choose(ArrayCodec((28, 28), 256), "cpu", SIZING.cpu_size)
+    plan = choose(ArrayCodec((28, 28), 256), "cpu", sizing.CPU_SIZE)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
     assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4).block == 100
     for codec in (ArrayCodec((4, 4), 16), ArrayCodec((2000,), 20)):  # without attention and with
         plan = choose(codec, "cpu", default_size(codec, "cpu", 10**9))
         steps = 12 * plan.parameters * plan.batch * (codec.length if plan.heads else 1)
-        assert plan.block == 1 or plan.block * steps <= SIZING.cpu_block
-    assert choose(ArrayCodec((4, 4), 16), "cpu", SIZING.cpu_size, world_size=3).batch % 3 == 0
-    assert choose(ArrayCodec((4, 4), 16), "cpu", SIZING.cpu_size, accumulate=200).batch == 200
+        assert plan.block == 1 or plan.block * steps <= sizing.CPU_BLOCK
+    assert choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, world_size=3).batch % 3 == 0
+    assert choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, accumulate=200).batch == 200
     with pytest.raises(InputError, match="are too many"):
-        choose(ArrayCodec((100_000,), 10_000), "cpu", SIZING.cpu_size)
+        choose(ArrayCodec((100_000,), 10_000), "cpu", sizing.CPU_SIZE)
 
 
 def test_work_grows_through_both_stages_and_the_teacher_pairs():
@@ -222,7 +222,7 @@ def test_work_grows_through_both_stages_and_the_teacher_pairs():
     assert all(a < b for a, b in itertools.pairwise(work))
     # A forward pass is a third of a step; the batch of the second stage is twice as large.
     assert work[-1] == 1
-    assert work[100] == pytest.approx(100 / (100 + TRAINING.teacher_ode_steps + 2 * 50))
+    assert work[100] == pytest.approx(100 / (100 + TEACHER_ODE_STEPS + 2 * 50))
     assert plan.distillation.recipe.batch == 2 * plan.teacher_recipe.batch
 
 

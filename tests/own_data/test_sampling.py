@@ -22,7 +22,7 @@ from discrete_meanflow.model.export import export
 from discrete_meanflow.model.options import FitOptions, SampleOptions
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.sampling import sample_tokens
-from discrete_meanflow.model.sizing import SIZING, choose_plan
+from discrete_meanflow.model.sizing import CPU_SIZE, choose_plan
 from discrete_meanflow.sampler import chunk_size
 from own_records import WORDS, train_by_command, write
 from test_cli import in_process
@@ -160,12 +160,13 @@ def test_class_is_learned():
 STREAM = """
 import sys
 from discrete_meanflow.cli.sample import Sample
+from discrete_meanflow.model.options import SampleOptions
 from pathlib import Path
 from measure import watched
 
 def sampled(n):
     with watched() as peak:
-        Sample(Path(sys.argv[1]), n=n, seed=0, out=Path(sys.argv[2]), device="cpu")()
+        Sample(Path(sys.argv[1]), SampleOptions(n, seed=0), out=Path(sys.argv[2]), device="cpu")()
     return peak[0]
 
 sampled(20_000)  # imports, and a first chunk
@@ -211,7 +212,7 @@ def test_export_rejects_a_graph_that_differs(trained, tmp_path, monkeypatch):
 
 def test_chunks_of_an_mlp_are_large():
     codec = ArrayCodec((28, 28), 2)
-    plan = choose_plan(codec, "cpu", SIZING.cpu_size, FitOptions())
+    plan = choose_plan(codec, "cpu", CPU_SIZE, FitOptions())
     assert chunk_size(784, 2, plan.network(codec)) == 10_000
     assert chunk_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
 

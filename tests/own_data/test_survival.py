@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.train import Train
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.from_python import dataset_from_python
@@ -21,11 +22,11 @@ from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import folder_lock
 from discrete_meanflow.model import (
-    OneStepModel,
+    display,
     run_folder as run,
-    sample_preview,
     train as training,
 )
+from discrete_meanflow.model.options import FitOptions, ReadOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.training import Distributed, Recipe, Trainer, checkpoint, resumable
@@ -337,7 +338,7 @@ def test_second_ctrl_c_shows_how_to_resume(tmp_path, monkeypatch, capsys):
 
 
 def test_progress_is_printed_as_lines_without_a_terminal(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sample_preview, "SHOW_EVERY", 0.0)
+    monkeypatch.setattr(display, "SHOW_EVERY", 0.0)
     folder = prepared(tmp_path / "run")
     code, out, _ = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 0
@@ -362,14 +363,17 @@ def test_run_on_a_table_resumes(tmp_path):
 def test_command_of_a_run_can_be_repeated(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("ab\ncd\n")
-    assert Train(path, pad=False, seed=3).command == "dmf train words.txt --no-pad --seed 3"
-    sized = Train(path, size=1234567.0, minutes=0.1, label=str(path), drop=("a", "b c")).command
-    assert sized == (
-        "dmf train words.txt --minutes 0.1 --size 1234567 --drop a 'b c' --label words.txt"
+    plain = Train(path, reading=ReadOptions(pad=False), fit=FitOptions(seed=3))
+    assert plain.command == "dmf train words.txt --no-pad --seed 3"
+    reading = ReadOptions(label=str(path), drop=("a", "b c"))
+    sized = Train(path, reading=reading, fit=FitOptions(0.1, size=1234567.0))
+    assert sized.command == (
+        "dmf train words.txt --drop a 'b c' --label words.txt --minutes 0.1 --size 1234567"
     )
     spaced = tmp_path / "my words.txt"
     spaced.write_text("ab\ncd\n")
-    assert Train(spaced, label="a b").command == "dmf train 'my words.txt' --label 'a b'"
+    command = Train(spaced, reading=ReadOptions(label="a b")).command
+    assert command == "dmf train 'my words.txt' --label 'a b'"
 
 
 @pytest.mark.parametrize(

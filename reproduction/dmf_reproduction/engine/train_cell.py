@@ -11,8 +11,8 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.run.environment import device_name, versions
 from discrete_meanflow.run.json_files import Json, write_json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
-from discrete_meanflow.run.stages import Stage, StageBlock, Stages
-from discrete_meanflow.training import Distributed, FlowMapDistillation, Problem
+from discrete_meanflow.run.stages import Stages
+from discrete_meanflow.training import Distributed, Problem, checkpoint
 from discrete_meanflow.training.trainer import EXCLUSIVE
 from dmf_reproduction.engine.experiment import Cell
 from dmf_reproduction.engine.record import rounded
@@ -63,13 +63,14 @@ class CellTraining:
         self.stages = Stages(spec.seeds, here, self._on_block, stopped, curve)
 
     def train(self) -> list[Kernel]:
-        recipes = [self.cell.recipe, *(then.recipe for then in self.cell.then)]
-        problems = [None, *map(self._distillation, range(len(self.cell.then)))]
-        stages = [
-            Stage(recipe, self._checkpoint(number), self._settings(number), problem)
-            for number, (recipe, problem) in enumerate(zip(recipes, problems, strict=True))
-        ]
-        return self.stages.train(self.cell.problem, stages)
+        cell, train = self.cell, self.stages.train
+        kernels = train(cell.problem, cell.recipe, self._checkpoint(0), self._settings(0))
+        for number, distillation in enumerate(cell.then, 1):
+            saved, problem = self._checkpoint(number), cell.problem
+            if checkpoint.iteration_in(saved) < distillation.recipe.iterations:
+                problem = self._distillation(number, kernels[0])
+            kernels = train(problem, distillation.recipe, saved, self._settings(number))
+        return kernels
 
     def _checkpoint(self, number: int) -> Path:
         suffix = {0: "", 1: "-then"}.get(number, f"-then{number}")
@@ -79,39 +80,36 @@ class CellTraining:
         """Its own and earlier stages only, so that later stages can be added."""
         return cell_settings(self.spec, replace(self.cell, then=self.cell.then[:number]))
 
-    def _distillation(self, number: int) -> Callable[[Problem, list[Kernel]], Problem]:
-        distillation: FlowMapDistillation = self.cell.then[number]
-        seed = self.spec.seeds[0] + number
+    def _distillation(self, number: int, teacher: Kernel) -> Problem:
+        first, seed = self.cell.problem, self.spec.seeds[0] + number - 1
+        with EXCLUSIVE:
+            return self.cell.then[number - 1].problem(
+                first, teacher, seed, lambda done: self.stopped()
+            )
 
-        def problem(first: Problem, kernels: list[Kernel]) -> Problem:
-            with EXCLUSIVE:
-                return distillation.problem(first, kernels[0], seed, lambda done: self.stopped())
-
-        return problem
-
-    def _on_block(self, block: StageBlock, curve: Json) -> None:
-        recipe, losses = block.stage.recipe, block.record.loss
-        curve["iteration"].append(block.iteration)
+    def _on_block(self, losses: list[float], curve: Json) -> None:
+        stages, trainer, recipe = self.stages, self.stages.trainer, self.stages.trainer.recipe
+        curve["iteration"].append(stages.iteration)
         curve["loss"].append(losses)
         every = recipe.block * max(1, recipe.iterations // (CURVE_POINTS * recipe.block))
-        if block.record.iteration % every == 0:
-            self.metrics = self._measure(block, curve)
+        if trainer.iteration % every == 0:
+            self.metrics = self._measure(curve)
         self.on_progress(
             ProgressEvent(
                 self.cell.name,
-                block.iteration,
+                stages.iteration,
                 self.cell.iterations,
                 sum(losses) / len(losses),
-                block.seconds,
+                stages.seconds,
                 metrics=self.metrics,
             )
         )
 
-    def _measure(self, block: StageBlock, curve: Json) -> dict[str, float]:
+    def _measure(self, curve: Json) -> dict[str, float]:
         """Add the quantities that the cell watches to the curve; return their means over seeds."""
         with EXCLUSIVE:  # a derivative must not be taken while another cell traces
-            watched = self.cell.watch(block.trainer.kernels())
-        curve["at"].append(block.iteration)
+            watched = self.cell.watch(self.stages.trainer.kernels())
+        curve["at"].append(self.stages.iteration)
         for name, values in watched.items():
             curve.setdefault(name, []).append(values)
         return {name: sum(values) / len(values) for name, values in watched.items()}

@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -13,7 +14,7 @@ import torch
 
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.run.progress import OnProgress
-from discrete_meanflow.signals import blocked_signal, stop_requests
+from discrete_meanflow.signals import stop_requests
 from dmf_reproduction import catalog
 from dmf_reproduction.engine.experiment import Cell
 from dmf_reproduction.engine.spec import RunSpec
@@ -105,13 +106,18 @@ def _start(spec: RunSpec, count: int, threads: int) -> dict[Connection, BaseProc
     """Start workers. They never receive Ctrl-C, which a terminal sends to the whole group."""
     context = multiprocessing.get_context("spawn")
     workers: dict[Connection, BaseProcess] = {}
-    with blocked_signal(signal.SIGINT):
+    # Blocked, not ignored: a Ctrl-C that arrives meanwhile must reach this process.
+    resource_tracker.ensure_running()  # started with the first process, it would unblock signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
         for _ in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(spec, threads, theirs), daemon=True)
             process.start()
             theirs.close()  # the pipe then ends with the worker
             workers[ours] = process
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return workers
 
 

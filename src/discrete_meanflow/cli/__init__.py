@@ -9,25 +9,21 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Union
 
 import tyro
 
 from discrete_meanflow import __version__
 from discrete_meanflow.cli.evaluate import Evaluate
-from discrete_meanflow.cli.exit_codes import BAD_INPUT, run_guarded
+from discrete_meanflow.cli.exit_codes import run_guarded
 from discrete_meanflow.cli.export import Export
 from discrete_meanflow.cli.sample import Sample
 from discrete_meanflow.cli.train import Train
+from discrete_meanflow.errors import InputError
 
-COMMANDS: dict[str, type] = {
-    "train": Train,
-    "sample": Sample,
-    "evaluate": Evaluate,
-    "export": Export,
-}
+COMMANDS = {"train": Train, "sample": Sample, "evaluate": Evaluate, "export": Export}
 GROUP = "discrete_meanflow.commands"
 DESCRIPTION = (
     "Train on a file, then generate new records in one forward pass. "
@@ -43,7 +39,7 @@ def main() -> None:
     if words == ["--version"]:
         print(f"dmf {__version__}")
         return
-    sys.exit(run_guarded(_parse(_commands(words))))
+    sys.exit(run_guarded(lambda: _parse(_commands(words))()))
 
 
 def set_spin_count() -> None:
@@ -62,25 +58,16 @@ def _commands(words: list[str]) -> dict[str, type]:
     if name in COMMANDS:
         return COMMANDS
     others = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name.startswith("-"):
-        return COMMANDS | dict(_load(others.values()))
-    if name not in others:
-        known = ", ".join([*COMMANDS, *others])
-        print(f"dmf: unknown command '{name}'; known: {known}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    commands = dict(_load([others[name]]))
-    if not commands:
-        module = others[name].value.partition(":")[0]
-        print(f"dmf: cannot import {module}, which provides '{name}'", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-    return COMMANDS | commands
-
-
-def _load(entries: Iterable[EntryPoint]) -> Iterable[tuple[str, type]]:
-    """Load commands; a package that is not importable has none."""
-    for entry in entries:
+    show_all, commands = name.startswith("-"), dict(COMMANDS)
+    if not show_all and name not in others:
+        raise InputError(f"unknown command '{name}'; known: {', '.join([*COMMANDS, *others])}")
+    for entry in others.values() if show_all else [others[name]]:
         with contextlib.suppress(ImportError):
-            yield entry.name, entry.load()
+            commands[entry.name] = entry.load()
+    if not show_all and name not in commands:
+        module = others[name].value.partition(":")[0]
+        raise InputError(f"cannot import {module}, which provides '{name}'")
+    return commands
 
 
 def _parse(commands: dict[str, type]) -> Callable[[], None]:
@@ -95,7 +82,7 @@ def _parse(commands: dict[str, type]) -> Callable[[], None]:
             return tyro.cli(choice, prog="dmf", description=DESCRIPTION)
     except SystemExit as stop:
         if stop.code:
-            print(f"dmf: {_one_line(message.getvalue())}", file=sys.stderr)
+            raise InputError(_one_line(message.getvalue())) from None
         raise
 
 

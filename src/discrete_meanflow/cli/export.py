@@ -16,7 +16,7 @@ class Export:
     """Output file."""
 
     def __call__(self) -> None:
-        from discrete_meanflow.model import OneStepModel
+        from discrete_meanflow.model.one_step_model import OneStepModel
 
         difference = OneStepModel.load(self.run, "cpu").export(self.onnx)
         print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")

@@ -1,22 +1,20 @@
-"""What the commands share: argument types, and options values built from them."""
+"""What the commands share."""
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 
+from discrete_meanflow.model.options import optional
+
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Device = Literal["auto", "cpu", "cuda"]
+OptionalPath = Annotated[Path | None, tyro.conf.arg(**optional("PATH"))]
 Flag = tyro.conf.FlagCreatePairsOff
-Options = TypeVar("Options")
 
 
-def optional(metavar: str, name: str | None = None, text: str | None = None) -> Any:
-    """An optional argument: its placeholder in help, its name, and its help if it is long."""
-    return tyro.conf.arg(name=name, metavar=metavar, help=text, help_behavior_hint="")
-
-
-def build(options: type[Options], command: Any) -> Options:
-    """Build an options value from the fields of a command that have the same names."""
-    return options(**{field.name: getattr(command, field.name) for field in fields(options)})  # type: ignore[arg-type]
+def embedded(options: type) -> Any:
+    """Make the fields of an options value options of the command, shown as annotated."""
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        for shown in getattr(hint, "__metadata__", ()):
+            options.__annotations__[name] = Annotated[hint.__origin__, tyro.conf.arg(**shown)]
+    return tyro.conf.arg(name="")

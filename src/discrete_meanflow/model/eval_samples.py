@@ -16,17 +16,11 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.text import ReferenceLM
+from discrete_meanflow.model import tensor_files
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
 from discrete_meanflow.model.prepare import FEWEST_HELD_OUT
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
 from discrete_meanflow.model.sampling import sample_tokens
-from discrete_meanflow.model.tensor_files import (
-    check_tokens,
-    read_metadata,
-    read_tensors,
-    read_tokens,
-    write_tokens,
-)
 from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
@@ -54,7 +48,7 @@ class EvalSplit:
 
     @classmethod
     def read(cls, folder: Path, codec: Codec, n: int) -> "EvalSplit":
-        held_out = read_tokens(folder / HELD_OUT, codec)
+        held_out = tensor_files.read_tokens(folder / HELD_OUT, codec)
         if len(held_out) < FEWEST_HELD_OUT:
             raise InputError(
                 f"evaluate: {len(held_out)} held-out records are too few, at least "
@@ -132,7 +126,7 @@ def save_samples(folder: Path, config: Config, samples: EvalSamples) -> None:
     }
     tokens = {str(k): x for k, x in samples.tokens.items()}
     metadata = {name: json.dumps(value) for name, value in content.items()}
-    write_tokens(folder / SAMPLES, tokens, config.codec.vocabulary, metadata)
+    tensor_files.write_tokens(folder / SAMPLES, tokens, config.codec.vocabulary, metadata)
 
 
 def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> EvalSamples | None:
@@ -153,10 +147,10 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
         )
     if saved.options != options or weights not in (None, digest_then):
         return None
-    tensors = read_tensors(path, {str(k) for k in options.steps})
+    tensors = tensor_files.read_tensors(path, {str(k) for k in options.steps})
     count = len(EvalSplit.read(folder, config.codec, options.n).real)
     for tokens in tensors.values():
-        check_tokens(path, tokens, config.codec)
+        tensor_files.check_tokens(path, tokens, config.codec)
         if len(tokens) != count:
             raise InputError(f"{path} is damaged: {len(tokens)} samples, not {count}; delete it")
     return replace(saved, tokens={k: tensors[str(k)] for k in options.steps})
@@ -165,24 +159,19 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
 def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
     """The saved samples, without their tokens, and the digest of the weights that drew them."""
     try:
-        content = {name: json.loads(value) for name, value in read_metadata(path).items()}
+        metadata = tensor_files.read_metadata(path)
+        content = {name: json.loads(value) for name, value in metadata.items()}
         options = EvaluateOptions(**content["options"])
         names = [REAL, *map(row_name, options.steps)] if options.lm_steps else []
         bits = {name: float(content["bits"][name]) for name in names}
         where = {name: content["environment"][name] for name in environment()}
-        _check(bits, where)
+        if not all(0 <= value <= MOST_BITS for value in bits.values()):
+            raise ValueError(f"bits of {bits}")
+        for value in where.values():
+            str.encode(value or "")  # raises unless it is valid text
         return EvalSamples(options, {}, bits, where), content["weights"]
     except DAMAGED as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
-
-
-def _check(bits: dict[str, float], where: Json) -> None:
-    """Check what is copied from a file into the evaluation."""
-    if not all(0 <= value <= MOST_BITS for value in bits.values()):
-        raise ValueError(f"bits of {bits}")
-    for value in where.values():
-        if value is not None:
-            str.encode(value)
 
 
 def _weights_digest(folder: Path) -> str | None:

@@ -5,7 +5,6 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,12 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
     step = Step(copy.deepcopy(kernel).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
-    with warnings.catch_warnings(), _silent("torch.onnx"):
-        warnings.simplefilter("ignore")  # the exporter warns about itself
+    log = logging.getLogger("torch.onnx")
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        # The exporter warns about itself.
+        warnings.simplefilter("ignore")
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
         program = torch.onnx.export(
             step,
             example,
@@ -77,18 +80,6 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
                 f"the graph differs from PyTorch by {difference:.2g}; {path} is not written"
             )
     return difference
-
-
-@contextlib.contextmanager
-def _silent(name: str) -> Iterator[None]:
-    """Show only errors of a library's log."""
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 @torch.no_grad()

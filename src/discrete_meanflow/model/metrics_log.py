@@ -8,7 +8,7 @@ from typing import Any
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import read_regular_file, write_atomically
-from discrete_meanflow.model.run_folder import METRICS, TENSORBOARD, check_writable
+from discrete_meanflow.model.run_folder import METRICS, TENSORBOARD
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import ProgressEvent
 
@@ -21,7 +21,8 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path, iteration: int) -> None:
-        check_writable(folder)
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"cannot write to {folder}")
         self.path = folder / METRICS
         try:
             lines = [line for line in self._lines() if line["iteration"] <= iteration]

@@ -20,12 +20,11 @@ from discrete_meanflow.model import run_folder
 from discrete_meanflow.model.eval_samples import draw
 from discrete_meanflow.model.evaluate import evaluate
 from discrete_meanflow.model.export import export
-from discrete_meanflow.model.options import EvaluateOptions, FitOptions, SampleOptions
+from discrete_meanflow.model.options import Device, EvaluateOptions, FitOptions, SampleOptions
 from discrete_meanflow.model.prepare import prepare
-from discrete_meanflow.model.run_folder import Config, read_config
+from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.model.train import train
-from discrete_meanflow.model.weights import read_weights
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.training import Distributed
@@ -68,7 +67,7 @@ class OneStepModel:
         accumulate: int = FitOptions.accumulate,
         seed: int = FitOptions.seed,
         held_out: int | None = FitOptions.held_out,
-        device: str = FitOptions.device,
+        device: Device = FitOptions.device,
         out: str | Path | None = None,
         labels: Any = None,
         kind: str | None = None,

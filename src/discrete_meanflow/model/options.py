@@ -1,13 +1,14 @@
 """Options as values: validated once, shared by the command line, Python and the run folder.
 
-This module imports no PyTorch, so that ``dmf --help`` is quick.
+The commands take their help from the docstrings. Fields are annotated with the arguments of
+``tyro.conf.arg`` that show them; this module imports neither tyro nor PyTorch.
 """
 
 import math
 import numbers
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from discrete_meanflow.errors import InputError
 
@@ -19,15 +20,21 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e4, 2e9  # parameters
 LARGEST_GUIDANCE = 100.0
 FEWEST_LM_STEPS = 50  # its learning rate must rise and fall
 
+KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def optional(metavar: str, **shown: Any) -> dict[str, Any]:
+    """How a command shows an optional argument: its placeholder, and no default."""
+    return {"metavar": metavar, "help_behavior_hint": "", **shown}
+
 
 class _Checked:
-    """Checks of fields, which become plain Python numbers; numpy's are accepted."""
+    """Checks of fields without their defaults; numpy's numbers become plain Python numbers."""
 
-    def _whole(
-        self, name: str, least: int, most: int = LARGEST_STEPS, optional: bool = False
-    ) -> None:
+    def _whole(self, name: str, least: int, most: int = LARGEST_STEPS) -> None:
         value = getattr(self, name)
-        if value is None and optional:
+        if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise InputError(f"{name} must be a whole number, got {value!r}")
@@ -36,9 +43,9 @@ class _Checked:
             raise InputError(f"{name} must be {limit}, got {value}")
         object.__setattr__(self, name, int(value))
 
-    def _real(self, name: str, least: float, most: float, optional: bool = False) -> None:
+    def _real(self, name: str, least: float, most: float) -> None:
         value = getattr(self, name)
-        if value is None and optional:
+        if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InputError(f"{name} must be a number, got {value!r}")
@@ -52,26 +59,28 @@ class ReadOptions:
     """How to read a file.
 
     Args:
-        kind: what the file contains; ``auto`` looks at its name and its first lines.
-        length: window length of a long text.
-        pad: whether records may differ in length; short ones are padded.
-        tokenizer: a Hugging Face tokenizers JSON; lines or windows become subwords.
-        header: whether the first row of a table names its columns: auto, yes or no.
-        missing: value for the empty cells of a table, which are an error without it.
-        drop: columns of a table to leave out.
-        bins: number of quantile bins for numeric columns.
-        label: where the classes are: a column, an array of the .npz, a .npy or a text file.
+        kind: Kind of data; auto looks at the file name and the first lines.
+        length: Window length for long texts.
+        pad: Allow records of different lengths; short ones are padded.
+        tokenizer: Hugging Face tokenizers JSON; lines and windows become subwords instead of
+            characters.
+        header: Whether the first row of a table names its columns.
+        missing: Value for the empty cells of a table; without it they are an error.
+        drop: Columns of a table to leave out, such as row identifiers.
+        bins: Number of quantile bins for numeric columns.
+        label: Classes of the records: a column of the table, an array of the .npz, a .npy file,
+            or a text file with one class per line.
     """
 
-    kind: str = "auto"
+    kind: KindName = "auto"
     length: int = 64
     pad: bool = True
-    tokenizer: Path | None = None
-    header: str = "auto"
-    missing: str | None = None
-    drop: tuple[str, ...] = ()
-    bins: int | None = None
-    label: str | None = None
+    tokenizer: Annotated[Path | None, optional("FILE")] = None
+    header: Literal["auto", "yes", "no"] = "auto"
+    missing: Annotated[str | None, optional("TEXT")] = None
+    drop: Annotated[tuple[str, ...], optional("COLUMN ...")] = ()
+    bins: Annotated[int | None, optional("N")] = None
+    label: Annotated[str | None, optional("WHERE")] = None
 
 
 @dataclass(frozen=True)
@@ -79,35 +88,35 @@ class FitOptions(_Checked):
     """How to train.
 
     Args:
-        minutes: training time; the number of steps is chosen to fill it.
-        iterations: number of optimiser steps over both stages, instead of a time.
-        size: parameters of the network; None: chosen from the data and the device.
-        batch: records per step; None: chosen from the data and the device.
-        accumulate: gradient accumulation steps.
-        seed: random seed for the split, initialisation and training.
-        held_out: records kept for evaluation; None: 15 %, at most 10,000.
-        device: auto, cpu or cuda.
+        minutes: Training time; the number of steps is chosen to fill it.
+        iterations: Number of optimiser steps over both stages, instead of a training time.
+        size: Parameters of the network (default: chosen from data and device).
+        batch: Records per step (default: chosen from data and device).
+        accumulate: Gradient accumulation steps.
+        seed: Random seed for the split, initialisation and training.
+        held_out: Records kept for evaluation (default: 15 %, at most 10,000).
+        device: Device to train on.
     """
 
     minutes: float = 10.0
-    iterations: int | None = None
-    size: float | None = None
-    batch: int | None = None
+    iterations: Annotated[int | None, optional("N")] = None
+    size: Annotated[float | None, optional("N")] = None
+    batch: Annotated[int | None, optional("N")] = None
     accumulate: int = 1
     seed: int = 0
-    held_out: int | None = None
-    device: str = "auto"
+    held_out: Annotated[int | None, optional("N")] = None
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
             raise InputError("minutes must be more than 0")
-        self._whole("iterations", 2, optional=True)  # one step for each stage
-        self._real("size", SMALLEST_SIZE, LARGEST_SIZE, optional=True)
-        self._whole("batch", 1, LARGEST_BATCH, optional=True)
+        self._whole("iterations", 2)  # one step for each stage
+        self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
+        self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
         self._whole("seed", 0, LARGEST_SEED)
-        self._whole("held_out", 1, optional=True)
+        self._whole("held_out", 1)
         if self.batch is not None and self.batch % self.accumulate:
             raise InputError(
                 f"accumulate: {self.accumulate} does not divide a batch of {self.batch}"
@@ -116,36 +125,38 @@ class FitOptions(_Checked):
 
 @dataclass(frozen=True)
 class SampleOptions(_Checked):
-    """How to generate records.
+    r"""How to generate records.
 
     Args:
-        n: number of records.
-        steps: function evaluations per record.
-        seed: random seed; None: a new one each time.
-        infill: known part of the records, such as ``"ma??"`` or ``{"colour": "red"}``.
-        label: class of the records.
-        guidance: classifier-free guidance scale; 1 disables it.
-        temperature: softmax temperature.
-        top_p: nucleus sampling: the probability mass of the symbols that are kept.
+        n: Number of records.
+        steps: Forward passes per record.
+        seed: Random seed; the same seed gives the same records.
+        infill: Known part of the records: 'ma??' for text (? is unknown, \? a question mark, \\ a
+            backslash), 'colour=red' for tables, '0,?,3' for arrays.
+        label: Class of the records, if the run was trained with classes.
+        guidance: Classifier-free guidance scale for --infill and --class; 1 disables it, other
+            values take a second forward pass.
+        temperature: Softmax temperature.
+        top_p: Nucleus sampling: keep the most likely symbols with this total probability.
     """
 
-    n: int = 10
+    n: Annotated[int, {"aliases": ["-n"]}] = 10
     steps: int = 1
-    seed: int | None = None
-    infill: Any = None
-    label: Any = None
+    seed: Annotated[int | None, optional("N")] = None
+    infill: Annotated[Any, optional("TEXT", constructor=str)] = None
+    label: Annotated[Any, optional("NAME", name="class", constructor=str)] = None
     guidance: float = 1.0
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: Annotated[float | None, optional("X")] = None
+    top_p: Annotated[float | None, optional("X")] = None
 
     def __post_init__(self) -> None:
         self._whole("n", 1, LARGEST_SEED)
         self._whole("steps", 1)
-        self._whole("seed", 0, LARGEST_SEED, optional=True)
+        self._whole("seed", 0, LARGEST_SEED)
         self._real("guidance", 0, LARGEST_GUIDANCE)
         # The logit processors check the ranges of these two.
-        self._real("temperature", -math.inf, math.inf, optional=True)
-        self._real("top_p", -math.inf, math.inf, optional=True)
+        self._real("temperature", -math.inf, math.inf)
+        self._real("top_p", -math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -153,15 +164,15 @@ class EvaluateOptions(_Checked):
     """What to evaluate.
 
     Args:
-        n: records at each number of steps.
-        steps: numbers of function evaluations.
-        seed: random seed of the samples.
-        lm_steps: training steps of a reference language model, which measures bits per symbol;
-            0 disables it.
+        n: Records to generate at each number of steps.
+        steps: Numbers of forward passes.
+        seed: Random seed for sampling.
+        lm_steps: Training steps of a reference language model that measures bits per symbol, such
+            as 3000; slow without a GPU. 0 disables it.
     """
 
-    n: int = 2000
-    steps: tuple[int, ...] = (1, 2, 4, 8, 16)
+    n: Annotated[int, {"aliases": ["-n"]}] = 2000
+    steps: Annotated[tuple[int, ...], {"metavar": "K ..."}] = (1, 2, 4, 8, 16)
     seed: int = 0
     lm_steps: int = 0
 

@@ -2,43 +2,36 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.model.plan import TRAINING, Plan, pair_bytes
+from discrete_meanflow.model.plan import MOST_PAIRS, Plan, pair_bytes
 from discrete_meanflow.path import DataPaths
 from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Trainer
 from discrete_meanflow.training.trace import COMPILE_FROM
 
-
-@dataclass(frozen=True)
-class PacingDefaults:
-    """How the training time is divided, and how the speed is measured."""
-
-    teacher: float = 0.45  # fraction of the time for the first stage
-    pairs: float = 0.15  # for generating teacher pairs
-    student: float = 0.40  # for the second stage
-    reserved: float = 0.05  # of the time, for everything else
-    fewest_steps: int = 100  # of each stage
-    fewest_pairs: int = 1000
-    pair_epochs: int = 4  # passes over the teacher pairs, where steps are counted
-    cpu_pair_bytes: int = 2**29  # of all teacher pairs
-    gpu_pair_bytes: int = 2**32
-    compile_minutes: float = 3.0  # training time from which compilation pays
-    trial_pairs: int = 512  # on a CPU; a GPU generates a whole chunk
-    trial_block: int = 10  # steps that are timed together, where they are quick
-    fewest_trials: int = 2
-    most_trials: int = 6
-    trial_seconds: float = 4.0  # after which no further trial is made
-    quick_step: float = 0.2  # seconds
-    many_blocks: int = 20  # from which cutting off a part of a block matters little
-
-
-PACING = PacingDefaults()
+# How the training time is divided, and how the speed is measured.
+TEACHER_FRACTION = 0.45  # fraction of the time for the first stage
+PAIRS_FRACTION = 0.15  # for generating teacher pairs
+STUDENT_FRACTION = 0.40  # for the second stage
+RESERVED_FRACTION = 0.05  # of the time, for everything else
+FEWEST_STEPS = 100  # of each stage
+FEWEST_PAIRS = 1000
+PAIR_EPOCHS = 4  # passes over the teacher pairs, where steps are counted
+CPU_PAIR_BYTES = 2**29  # of all teacher pairs
+GPU_PAIR_BYTES = 2**32
+COMPILE_MINUTES = 3.0  # training time from which compilation pays
+TRIAL_PAIRS = 512  # on a CPU; a GPU generates a whole chunk
+TRIAL_BLOCK = 10  # steps that are timed together, where they are quick
+FEWEST_TRIALS = 2
+MOST_TRIALS = 6
+TRIAL_SECONDS = 4.0  # after which no further trial is made
+QUICK_STEP = 0.2  # seconds
+MANY_BLOCKS = 20  # from which cutting off a part of a block matters little
 
 
 def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
@@ -46,8 +39,8 @@ def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
     student_steps = iterations // 2
     # Each pair is used several times: generating one takes longer than learning from it.
     records = student_steps * plan.batch
-    fewest = min(records, PACING.fewest_pairs)
-    pairs = max(fewest, records // PACING.pair_epochs)
+    fewest = min(records, FEWEST_PAIRS)
+    pairs = max(fewest, records // PAIR_EPOCHS)
     return replace(
         plan,
         teacher_steps=iterations - student_steps,
@@ -70,13 +63,13 @@ def plan_minutes(
     with torch.device("meta"):  # only its type is needed
         most = chunk_size(codec.length, codec.vocabulary, plan.network(codec))
     # Chunks have one size on a GPU, that of the trial too: compiled code serves all of them.
-    chunk = most if gpu else PACING.trial_pairs
+    chunk = most if gpu else TRIAL_PAIRS
     trial = replace(
         plan,
         teacher_steps=1000,
         student_steps=1000,
         teacher_pairs=chunk,
-        compiled=minutes >= PACING.compile_minutes,
+        compiled=minutes >= COMPILE_MINUTES,
         batch=plan.batch // world_size,
     )
     teacher, pair, student = _time_stages(trial, codec, data, device, min(chunk, most))
@@ -84,15 +77,15 @@ def plan_minutes(
     # A captured step is bound to the length of its block, so whole blocks save a second capture.
     multiple = plan.block if gpu and world_size == plan.accumulate == 1 else 1
     spent = time.monotonic() - started
-    left = 60 * minutes * (1 - PACING.reserved) - spent
-    pairs = max(PACING.fewest_pairs, int(PACING.pairs * left / pair))
+    left = 60 * minutes * (1 - RESERVED_FRACTION) - spent
+    pairs = max(FEWEST_PAIRS, int(PAIRS_FRACTION * left / pair))
     pairs = min(most_pairs(codec, device), pairs)
     timed = replace(
         trial,
         batch=plan.batch,
-        teacher_steps=_whole_blocks(PACING.teacher * left / teacher, multiple),
+        teacher_steps=_whole_blocks(TEACHER_FRACTION * left / teacher, multiple),
         teacher_pairs=max(chunk, pairs // chunk * chunk) if gpu else pairs,
-        student_steps=_whole_blocks(PACING.student * left / student, multiple),
+        student_steps=_whole_blocks(STUDENT_FRACTION * left / student, multiple),
     )
     training = timed.teacher_steps * teacher + timed.student_steps * student
     return timed, (spent + training + timed.teacher_pairs * pair) / 60
@@ -101,8 +94,8 @@ def plan_minutes(
 def most_pairs(codec: Codec, device: str) -> int:
     """The number of teacher pairs that fit into memory."""
     gpu = torch.device(device).type == "cuda"
-    room = PACING.gpu_pair_bytes if gpu else PACING.cpu_pair_bytes
-    return max(PACING.trial_pairs, min(TRAINING.most_pairs, room // pair_bytes(codec)))
+    room = GPU_PAIR_BYTES if gpu else CPU_PAIR_BYTES
+    return max(TRIAL_PAIRS, min(MOST_PAIRS, room // pair_bytes(codec)))
 
 
 def _time_stages(
@@ -111,7 +104,7 @@ def _time_stages(
     """Seconds of a step of the first stage, of a teacher pair, and of a step of the second."""
     first, place = trial.problem(codec, data), torch.device(device)
     # On a CPU one step at first, as it may take seconds; on a GPU steps are captured in blocks.
-    block = min(trial.block, PACING.trial_block) if place.type == "cuda" else 1
+    block = min(trial.block, TRIAL_BLOCK) if place.type == "cuda" else 1
     trainer = Trainer(first, replace(trial.teacher_recipe, block=block), [0], device)
     teacher = _step_seconds(trainer, trial.block)
     kernel = trainer.kernels()[0]
@@ -130,17 +123,17 @@ def _step_seconds(trainer: Trainer, most: int) -> float:
     blocks = trainer.blocks()
     next(blocks)
     seconds = _fastest(lambda: next(blocks)) / trainer.recipe.block
-    if seconds > PACING.quick_step or trainer.recipe.block > 1:
+    if seconds > QUICK_STEP or trainer.recipe.block > 1:
         return seconds
-    trainer.recipe = replace(trainer.recipe, block=min(most, PACING.trial_block))
+    trainer.recipe = replace(trainer.recipe, block=min(most, TRIAL_BLOCK))
     return _fastest(lambda: next(blocks)) / trainer.recipe.block
 
 
 def _fastest(work: Callable[[], object]) -> float:
     """Seconds of the fastest of a few trials, so that one disturbed trial does not decide."""
     seconds: list[float] = []
-    while len(seconds) < PACING.fewest_trials or (
-        len(seconds) < PACING.most_trials and sum(seconds) < PACING.trial_seconds
+    while len(seconds) < FEWEST_TRIALS or (
+        len(seconds) < MOST_TRIALS and sum(seconds) < TRIAL_SECONDS
     ):
         before = time.monotonic()
         work()
@@ -151,5 +144,5 @@ def _fastest(work: Callable[[], object]) -> float:
 def _whole_blocks(steps: float, multiple: int) -> int:
     """At least the fewest steps; a multiple of a block where there are many."""
     whole = int(steps)
-    few = whole < PACING.many_blocks * multiple
-    return max(PACING.fewest_steps, whole if few else whole // multiple * multiple)
+    few = whole < MANY_BLOCKS * multiple
+    return max(FEWEST_STEPS, whole if few else whole // multiple * multiple)

@@ -11,12 +11,7 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
-from discrete_meanflow.model.options import (
-    LARGEST_BATCH,
-    LARGEST_SEED,
-    LARGEST_SIZE,
-    LARGEST_STEPS,
-)
+from discrete_meanflow.model import options
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
@@ -31,28 +26,21 @@ from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
 
-
-@dataclass(frozen=True)
-class TrainingDefaults:
-    """What every plan shares."""
-
-    weight_decay: float = 0.01
-    ema_decay: float = 0.999
-    teacher_ode_steps: int = 16  # of the teacher's trajectory from noise to data
-    observed_fraction: float = 0.2  # of the sequences, in which some positions are observed
-    block_bytes: int = 2**28  # of the continuous states that are drawn at once
-    largest_step_bytes: int = 2**36  # of one step: no machine has more memory
-    most_layers: int = 1000
-    most_pairs: int = 1_000_000
-    largest_minibatch_ot: int = 2**12
-
-
-TRAINING = TrainingDefaults()
+# What every plan shares.
+WEIGHT_DECAY = 0.01
+EMA_DECAY = 0.999
+TEACHER_ODE_STEPS = 16  # of the teacher's trajectory from noise to data
+OBSERVED_FRACTION = 0.2  # of the sequences, in which some positions are observed
+BLOCK_BYTES = 2**28  # of the continuous states that are drawn at once
+LARGEST_STEP_BYTES = 2**36  # of one step: no machine has more memory
+MOST_LAYERS = 1000
+MOST_PAIRS = 1_000_000
+LARGEST_MINIBATCH_OT = 2**12
 LARGEST = {
-    "batch": LARGEST_BATCH,
-    "teacher_pairs": TRAINING.most_pairs,
-    "seed": LARGEST_SEED,
-    "minibatch_ot": TRAINING.largest_minibatch_ot,
+    "batch": options.LARGEST_BATCH,
+    "teacher_pairs": MOST_PAIRS,
+    "seed": options.LARGEST_SEED,
+    "minibatch_ot": LARGEST_MINIBATCH_OT,
 }
 MAY_BE_0 = ("heads", "seed", "bf16", "compiled", "learning_rate", "minibatch_ot", "muon_ratio")
 
@@ -96,7 +84,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, most = getattr(self, field.name), LARGEST.get(field.name, LARGEST_STEPS)
+            value, most = getattr(self, field.name), LARGEST.get(field.name, options.LARGEST_STEPS)
             # JSON may contain anything: True counts as a number in Python, and 3.0 is not a count.
             whole = isinstance(value, int) and not isinstance(value, bool)
             fits = {int: whole, float: whole or isinstance(value, float)}
@@ -104,20 +92,20 @@ class Plan:
                 raise InputError(f"plan: {field.name} is {value!r}")
             if not (field.name not in MAY_BE_0) <= value <= most:
                 raise InputError(f"plan: {field.name} is {value}")
-        if self.parameters > LARGEST_SIZE or self.layers > TRAINING.most_layers:
+        if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
             raise InputError(
                 f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "
-                f"{LARGEST_SIZE:.0e} and {TRAINING.most_layers}"
+                f"{options.LARGEST_SIZE:.0e} and {MOST_LAYERS}"
             )
 
     def check_size(self, codec: Codec) -> None:
         """Raise if the training paths or the teacher pairs do not fit into any memory."""
         paths = self.block * self.step_bytes(codec)
-        largest = TRAINING.largest_step_bytes if self.block == 1 else 0
-        if paths > max(TRAINING.block_bytes, largest):
+        largest = LARGEST_STEP_BYTES if self.block == 1 else 0
+        if paths > max(BLOCK_BYTES, largest):
             raise InputError(f"plan: {self.block} steps of {self.batch} take {paths:,} bytes")
         pairs = self.teacher_pairs * pair_bytes(codec)
-        if pairs > TRAINING.largest_step_bytes:
+        if pairs > LARGEST_STEP_BYTES:
             raise InputError(f"plan: {self.teacher_pairs} teacher pairs take {pairs:,} bytes")
 
     def step_bytes(self, codec: Codec) -> int:
@@ -146,7 +134,7 @@ class Plan:
     def distillation(self) -> FlowMapDistillation:
         """The second stage."""
         recipe = self._recipe(self.student_steps, 2 * self.batch)
-        return FlowMapDistillation(self.teacher_pairs, TRAINING.teacher_ode_steps, recipe)
+        return FlowMapDistillation(self.teacher_pairs, TEACHER_ODE_STEPS, recipe)
 
     def work_done(self, steps: int, pairs: float) -> float:
         """The fraction of the work done after ``steps`` and a fraction ``pairs`` of the pairs.
@@ -158,7 +146,7 @@ class Plan:
 
     def _work(self, steps: int, pairs: float) -> float:
         teacher = min(steps, self.teacher_steps)
-        evaluations = pairs * self.teacher_pairs * TRAINING.teacher_ode_steps
+        evaluations = pairs * self.teacher_pairs * TEACHER_ODE_STEPS
         return teacher + evaluations / (3 * self.batch) + 2 * (steps - teacher)
 
     def _recipe(self, iterations: int, batch: int) -> Recipe:
@@ -166,8 +154,8 @@ class Plan:
             iterations,
             batch,
             self.learning_rate,
-            weight_decay=TRAINING.weight_decay,
-            ema_decay=TRAINING.ema_decay,
+            weight_decay=WEIGHT_DECAY,
+            ema_decay=EMA_DECAY,
             tf32=True,
             bf16=self.bf16,
             compiled=self.compiled,
@@ -195,7 +183,7 @@ class Plan:
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
         """The problem of the first stage: posterior regression on the diagonal."""
-        conditioning: ObservedPositions = RandomPositions(TRAINING.observed_fraction)
+        conditioning: ObservedPositions = RandomPositions(OBSERVED_FRACTION)
         if codec.class_positions:
             conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
         process = OneHotFlow(codec.vocabulary, self.minibatch_ot)

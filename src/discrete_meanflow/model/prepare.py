@@ -21,8 +21,6 @@ from discrete_meanflow.types import State
 LATE = 1.2  # times the training time, from which a longer one is reported
 FEW_STEPS = 200  # of a stage, whose samples are poor
 FEWEST_HELD_OUT = 8  # records that an evaluation needs
-LOOKED_AT = 10_000  # records, for text that a tokenizer loses
-FEW = 0.001  # of the records, that make all others long
 
 
 def prepare(

@@ -5,17 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.content import location_of
 from discrete_meanflow.data.detect import detect
-from discrete_meanflow.data.kind import (
-    Kind,
-    Table,
-    Tokenised,
-    TokenisedWindows,
-    Windows,
-    find_kind,
-)
+from discrete_meanflow.data.kind import Kind, Table, Windows
 from discrete_meanflow.data.labelled_codec import read_classes
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.text_codec import TextCodec
@@ -61,10 +55,10 @@ def file_context(
 
 def choose_kind(path: Path, options: ReadOptions) -> Kind:
     """The kind of a file with its options. An option that does not fit the kind is an error."""
-    kind = detect(path) if options.kind == "auto" else find_kind(options.kind)
+    kind = detect(path) if options.kind == "auto" else kinds.find_kind(options.kind)
     if isinstance(kind, Windows):
         if options.tokenizer:
-            kind = TokenisedWindows(options.length, options.tokenizer)
+            kind = kinds.TokenisedWindows(options.length, options.tokenizer)
         else:
             kind = Windows(options.length)
     elif options.tokenizer is not None:
@@ -73,7 +67,7 @@ def choose_kind(path: Path, options: ReadOptions) -> Kind:
                 f"--tokenizer is for lines and windows, but {path} is read as {kind.name}; pass "
                 "--kind lines or --kind windows if that is wrong"
             )
-        kind = Tokenised(options.tokenizer)
+        kind = kinds.Tokenised(options.tokenizer)
     elif isinstance(kind, Table):
         header = {"auto": None, "yes": True, "no": False}[options.header]
         kind = Table(options.bins, header, options.missing, options.drop)

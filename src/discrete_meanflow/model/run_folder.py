@@ -10,19 +10,23 @@
 - ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: the evaluation
 """
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save as serialise
+from torch import Tensor
+
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.errors import InputError, error_context
-from discrete_meanflow.files import make_folder
+from discrete_meanflow.files import make_folder, write_atomically
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.plan import Plan
-from discrete_meanflow.model.tensor_files import read_metadata, write_tokens
+from discrete_meanflow.model.tensor_files import read_metadata, read_tensors, write_tokens
 from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.types import State
@@ -154,6 +158,55 @@ def copy(folder: Path, target: Path) -> None:
         raise InputError(f"cannot copy the run to {target}: {error}") from None
 
 
-def check_writable(folder: Path) -> None:
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write to {folder}")
+def write_weights(folder: Path, kernel: Kernel) -> None:
+    weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
+    write_atomically(folder / WEIGHTS, serialise(weights))
+
+
+def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) -> Kernel:
+    """Read the trained kernel. The file must contain exactly the parameters of the plan.
+
+    Args:
+        folder: the run folder.
+        config: its config.
+        from_checkpoint: whether the EMA weights of the newest checkpoint will do if training is
+            not finished.
+    """
+    with torch.device("meta"):
+        parameters = dict(config.plan.kernel(config.codec).named_parameters())
+    checkpoints = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
+    trained = is_trained(folder)
+    path = folder / WEIGHTS if trained else _newest(folder, checkpoints, from_checkpoint)
+    try:
+        if trained:
+            weights = read_tensors(path, set(parameters))
+        else:
+            ema = read_tensors(path, {f"ema/{name}" for name in parameters}, others_allowed=True)
+            weights = {name: ema[f"ema/{name}"].squeeze(0) for name in parameters}  # of one seed
+        for name, parameter in parameters.items():
+            _check_weight(f"{path}: {name}", weights[name], tuple(parameter.shape))
+    except InputError as error:
+        remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
+        raise InputError(f"{error}{remedy}") from None
+    kernel = config.plan.kernel(config.codec)
+    kernel.load_state_dict(weights, strict=False)  # buffers are constants
+    return kernel.requires_grad_(False)
+
+
+def _check_weight(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape or tensor.dtype != torch.float32:
+        actual = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+        raise InputError(f"{name} is {actual}, not float32 of shape {shape}")
+    if not bool(tensor.isfinite().all()):
+        raise InputError(f"{name} contains NaN or Inf")
+
+
+def _newest(folder: Path, checkpoints: list[Path], allowed: bool) -> Path:
+    if not allowed:
+        sample = f", or dmf sample {folder} --from-checkpoint" * bool(checkpoints)
+        raise InputError(
+            f"training of {folder} is not finished; use dmf train --resume {folder}{sample}"
+        )
+    if not checkpoints:
+        raise InputError(f"{folder} has no checkpoint yet; training writes one every 20 seconds")
+    return checkpoints[-1]

@@ -1,7 +1,9 @@
 """Tokens and weights as safetensors files, checked when they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -60,22 +62,24 @@ def check_tokens(path: Path, tokens: Tensor, codec: Codec) -> None:
 
 def read_tensors(path: Path, names: set[str], others_allowed: bool = False) -> dict[str, Tensor]:
     """Read tensors by name from a file that has exactly these, or also others if allowed."""
-    check_regular_file(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            present = set(file.keys())
-            if wrong := names - present if others_allowed else names ^ present:
-                raise InputError(f"{path}: unexpected tensor names, for example {min(wrong)!r}")
-            return {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+    with _open(path) as file:
+        present = set(file.keys())
+        if wrong := names - present if others_allowed else names ^ present:
+            raise InputError(f"{path}: unexpected tensor names, for example {min(wrong)!r}")
+        return {name: file.get_tensor(name) for name in names}
 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """Read the metadata of a safetensors file."""
+    with _open(path) as file:
+        return file.metadata() or {}
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
     check_regular_file(path)
     try:
         with safe_open(path, framework="pt") as file:
-            return file.metadata() or {}
+            yield file
     except (SafetensorError, OSError) as error:
         raise InputError(f"cannot read {path}: {error}") from None

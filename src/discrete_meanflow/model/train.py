@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.metrics_log import MetricsLog
-from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained
+from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
-from discrete_meanflow.model.weights import write_weights
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
-from discrete_meanflow.run.stages import Stage, StageBlock, Stages
+from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training import Distributed, NotFiniteError, Problem, checkpoint
 
@@ -38,7 +38,8 @@ def train(
                 stack.enter_context(folder_lock(folder))
                 remove_temporary_files(folder)
         training = RunTraining(folder, config, distributed, on_progress)
-        stack.callback(training.close)
+        if training.log is not None:
+            stack.callback(training.log.close)
         kernel = training.train(config.plan.problem(codec, data))
         with distributed.first_before_others() as first:
             if first:
@@ -60,82 +61,59 @@ class RunTraining:
         self.on_progress = on_progress
         self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
 
-    def close(self) -> None:
-        if self.log is not None:
-            self.log.close()
-
-    def train(self, problem: Problem) -> Kernel:
+    def train(self, first: Problem) -> Kernel:
         plan, settings = self.config.plan, self.config.describe()
         teacher, student = (self.folder / name for name in CHECKPOINTS)
         with stop_requests() as stopped:
             self.stages = Stages([plan.seed], self.distributed, self._on_block, stopped, {})
             try:
-                kernels = self.stages.train(
-                    problem,
-                    [
-                        Stage(plan.teacher_recipe, teacher, settings),
-                        Stage(plan.distillation.recipe, student, settings, self._distillation),
-                    ],
-                )
+                kernels = self.stages.train(first, plan.teacher_recipe, teacher, settings)
+                second = first
+                if checkpoint.iteration_in(student) < plan.student_steps:
+                    second = self._distillation(first, kernels[0])
+                return self.stages.train(second, plan.distillation.recipe, student, settings)[0]
             except NotFiniteError as error:
-                raise self._diverged(f"is {error.loss}", error.step) from None
-        return kernels[0]
+                step = self.stages.finished_steps + error.step
+                raise self._diverged(f"is {error.loss}", step) from None
 
-    def _distillation(self, first: Problem, kernels: list[Kernel]) -> Problem:
-        plan, stages = self.config.plan, self.stages
-
-        assert stages.stage is not None
-        done = stages.iteration + stages.stage.steps_done  # by an earlier session
+    def _distillation(self, first: Problem, teacher: Kernel) -> Problem:
+        plan, done = self.config.plan, steps_done(self.folder)
 
         def stop(fraction: float) -> bool:
             if self.distributed.first:
-                self.on_progress(self._event(done, None, stages.seconds, fraction))
-            return self.distributed.any(stages.stopped())
+                self.on_progress(self._event(done, None, fraction))
+            return self.distributed.any(self.stages.stopped())
 
-        return plan.distillation.problem(first, kernels[0], plan.seed, stop, self.distributed)
+        return plan.distillation.problem(first, teacher, plan.seed, stop, self.distributed)
 
-    def _on_block(self, block: StageBlock, history: Any) -> None:
-        loss, vocabulary = block.record.loss[0], self.config.codec.vocabulary
-        path = block.stage.checkpoint
+    def _on_block(self, losses: list[float], history: Any) -> None:
+        stages, codec, loss = self.stages, self.config.codec, losses[0]
+        is_student = stages.iteration > self.config.plan.teacher_steps
+        path = self.folder / CHECKPOINTS[is_student]
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")
-        key = "first loss" if block.stage.problem is None else "first student loss"
-        first = history.setdefault(key, loss)
+        first = history.setdefault("first student loss" if is_student else "first loss", loss)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
-        if loss > DIVERGED * max(first, math.log(vocabulary)):
-            raise self._diverged(f"went from {first:.3g} to {loss:.3g}", block.record.iteration)
-        if self.log is None:
-            return
-        in_second_stage = block.iteration > self.config.plan.teacher_steps
-        event = self._event(block.iteration, loss, block.seconds, in_second_stage, block)
-        self.log.add(event)
-        self.on_progress(event)
+        if loss > DIVERGED * max(first, math.log(codec.vocabulary)):
+            raise self._diverged(f"went from {first:.3g} to {loss:.3g}", stages.iteration)
+        if self.log is not None:
+            event = replace(
+                self._event(stages.iteration, loss, is_student),
+                tokens_per_second=stages.records_per_second * codec.length,
+                kernel=lambda: stages.trainer.kernels()[0],
+            )
+            self.log.add(event)
+            self.on_progress(event)
 
-    def _event(
-        self,
-        iteration: int,
-        loss: float | None,
-        seconds: float,
-        pairs: float,
-        block: StageBlock | None = None,
-    ) -> ProgressEvent:
-        plan, length = self.config.plan, self.config.codec.length
-        return ProgressEvent(
-            self.folder.name,
-            iteration,
-            plan.steps,
-            loss,
-            seconds,
-            0.0 if block is None else block.records_per_second * length,
-            kernel=None if block is None else lambda: block.trainer.kernels()[0],
-            work_done=plan.work_done(iteration, pairs),
-        )
+    def _event(self, iteration: int, loss: float | None, pairs: float) -> ProgressEvent:
+        plan, name, seconds = self.config.plan, self.folder.name, self.stages.seconds
+        work_done = plan.work_done(iteration, pairs)
+        return ProgressEvent(name, iteration, plan.steps, loss, seconds, work_done=work_done)
 
     def _diverged(self, change: str, step: int) -> InputError:
-        stage = self.stages.stage
-        assert stage is not None
+        path = self.folder / CHECKPOINTS[step > self.config.plan.teacher_steps]
         return InputError(
-            f"the loss {change} at step {self.stages.iteration + step}: training diverged; "
-            f"{stage.checkpoint} has the state before. Try a smaller --size"
+            f"the loss {change} at step {step}: training diverged; {path} has the state before. "
+            "Try a smaller --size"
         )

@@ -61,6 +61,11 @@ class ProgressEvent:
 OnProgress = Callable[[ProgressEvent], None]
 
 
+def print_line(console: "Console", line: str) -> None:
+    """Print a line without markup, colours and line breaks."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 class ProgressPrinter:
     """One live bar per name on a terminal; elsewhere a line at every tenth of the work."""
 
@@ -76,9 +81,6 @@ class ProgressPrinter:
         self.tasks[name] = self.bars.add_task(name, total=TOTAL, completed=done, numbers=text)
         self.tenths[name] = int(10 * fraction)
 
-    def print(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def __call__(self, event: ProgressEvent) -> None:
         if event.name not in self.tasks:
             self.start(event.name, 0.0, "")
@@ -86,7 +88,7 @@ class ProgressPrinter:
         self.bars.update(task, completed=TOTAL * event.fraction, numbers=str(event))
         if not self.console.is_terminal and tenth > self.tenths[event.name]:
             self.tenths[event.name] = tenth
-            self.print(f"{event.name}: {tenth}0 %  {event}  {event.seconds:.0f} s")
+            print_line(self.console, f"{event.name}: {tenth}0 %  {event}  {event.seconds:.0f} s")
 
 
 @contextmanager

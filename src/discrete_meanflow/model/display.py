@@ -1,12 +1,19 @@
-"""The data card of a run as lines of text."""
+"""What ``dmf train`` prints: the data card of a run, and a few samples during training."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
+from discrete_meanflow.model.options import SampleOptions
+from discrete_meanflow.model.plan import TEACHER_ODE_STEPS
 from discrete_meanflow.model.run_folder import Config
+from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.json_files import Json
+from discrete_meanflow.run.progress import ProgressEvent
 
 WIDTH, DICT_WIDTH = 100, 600  # characters of a value, and of many values by name
+SHOW_EVERY = 30.0  # seconds between samples
+SHOWN = 5  # records
 
 
 def card_lines(card: Json, config: Config, device: str) -> Iterator[str]:
@@ -34,3 +41,22 @@ def shorten(value: Any) -> str:
     text = text.replace("\n", "\\n").replace("\t", "\\t")
     width = DICT_WIDTH if isinstance(value, dict) else WIDTH
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+class SamplePreview:
+    """Returns a line of samples every half minute, otherwise None."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.shown = config, time.monotonic()
+
+    def __call__(self, event: ProgressEvent) -> str | None:
+        if event.kernel is None or time.monotonic() - self.shown <= SHOW_EVERY:
+            return None
+        self.shown = time.monotonic()
+        # The teacher only learns short steps.
+        is_student = event.iteration > self.config.plan.teacher_steps
+        steps = 1 if is_student else TEACHER_ODE_STEPS
+        options = SampleOptions(SHOWN, steps, seed=0)
+        tokens = next(sample_tokens(event.kernel(), self.config, options))
+        records = "  ".join(shorten(record) for record in self.config.codec.decode(tokens))
+        return f"{event.iteration:>8}  {records}"
