@@ -32,7 +32,7 @@ BAD_FILES = [
     ("a.txt", b"aaa\naaa\n", "at least 2 symbols"),
     ("a.txt", b"aaa\naa\n", "at least 2 symbols, got 'a'"),  # the pad does not count
     ("a.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells"),
-    ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: a missing value"),
+    ("a.csv", b"a,b\n1,2\n1,nan\n", "line 3, column 2: empty cell"),
     ("a.csv", b"a,b\n1,1\n1,1\n", "every column is constant"),
     ("a.csv", b'a,b\n1,2\n"2,1\n1,2\n', "line 3 has 1 cells, the first 2; it extends to line 4"),
     ("a.csv", b"a,b\n", "a table needs 2 rows, it has 1"),
@@ -134,7 +134,7 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
     ("words", "message"),
     [
         (("--infill", "zz"), "'z' at position 0 is not in the alphabet"),
-        (("--infill", "abcdefgh"), "8 positions, the sequences have 4"),
+        (("--infill", "abcdefgh"), "8 positions; records have 4"),
         (("--steps", "0"), "steps must be at least 1"),
         (("-n", "0"), "n must be from 1"),
         (("--temperature", "0"), "temperature must lie in [0.001"),
@@ -142,7 +142,7 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
         (("--infill", "a", "--guidance", "nan"), "guidance must be from 0 to 100"),
         (("--infill", "a", "--guidance", "-1"), "guidance must be from 0 to 100"),
         (("--out", "a.npy"), "a.npy: these records are written as text"),
-        (("--infill", "??", "--guidance", "2"), "guidance needs something to be guided by"),
+        (("--infill", "??", "--guidance", "2"), "guidance needs a condition"),
         (("--infill", "a_f"), "text after '_', which ends a string"),
         (("--out", "/nowhere/x"), "cannot write"),
     ],
@@ -211,7 +211,7 @@ def test_bad_commands_keep_existing_files(trained, tmp_path, monkeypatch, capsys
         ),
         (
             ("sample", trained / "lines", "--guidance", "2"),
-            "guidance needs something to be guided by",
+            "guidance needs a condition",
         ),
         (("train", "--resume", trained / "lines", "--minutes", "3"), "takes no other options"),
         (("train", trained / "files" / "data.txt", "--minutes", "inf"), "minutes must be from 0"),

@@ -272,7 +272,7 @@ def test_empty_cells_become_a_level_on_request(name, tmp_path, monkeypatch, caps
     frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", "", "Al"] * 10})
     path = tmp_path / name
     write_frame(frame, path)
-    with pytest.raises(InputError, match=r"a missing value.*--missing"):
+    with pytest.raises(InputError, match=r"empty cell.*--missing"):
         kinds.Table().read(path)
     with pytest.raises(InputError, match="30 in all"):
         kinds.Table().read(path)
@@ -350,7 +350,7 @@ def test_columns_are_dropped_on_request(name, tmp_path, monkeypatch, capsys):
 
 def test_dropped_columns_may_have_missing_values(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n" + ",x,1\n,y,2\n,x,\n")
-    with pytest.raises(InputError, match=r"line 4, column 3: a missing value \(1 in all\);"):
+    with pytest.raises(InputError, match=r"line 4, column 3: empty cell \(1 in total\);"):
         kinds.Table(drop=["a"]).read(tmp_path / "a.csv")
     dataset = kinds.Table(missing="-", drop=["a"]).read(tmp_path / "a.csv")
     assert dataset.records == [["x", "1"], ["y", "2"], ["x", "-"]]

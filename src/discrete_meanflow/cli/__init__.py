@@ -30,6 +30,7 @@ DESCRIPTION = (
     f"This is version {__version__}; dmf --version prints it. dmf COMMAND --help shows all options."
 )
 SPIN_COUNT = "3000"
+NOISE = ("Argument helptext", "For full helptext")  # in messages of the parser
 
 
 def main() -> None:
@@ -60,7 +61,11 @@ def _commands(words: list[str]) -> dict[str, type]:
     others = {entry.name: entry for entry in entry_points(group=GROUP)}
     show_all, commands = name.startswith("-"), dict(COMMANDS)
     if not show_all and name not in others:
-        raise InputError(f"unknown command '{name}'; known: {', '.join([*COMMANDS, *others])}")
+        known = ", ".join([*COMMANDS, *others])
+        raise InputError(
+            f"unknown command '{name}'; known: {known}. The reproduction of the paper adds "
+            "others: pip install ./reproduction"
+        )
     for entry in others.values() if show_all else [others[name]]:
         with contextlib.suppress(ImportError):
             commands[entry.name] = entry.load()
@@ -91,4 +96,4 @@ def _one_line(box: str) -> str:
     body = re.sub(r"\A(╭.*|.*\n *-{3,} *)\n", "", box)  # on a terminal, and elsewhere
     parts = re.split("─{3,}|-{3,}", body)
     texts = (" ".join(re.sub(r"[^\x20-\x7e]+", " ", part).split()).rstrip(".") for part in parts)
-    return "; ".join(filter(None, texts))
+    return "; ".join(text for text in texts if text and not text.startswith(NOISE))

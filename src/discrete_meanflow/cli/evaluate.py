@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evaluate]'"
 NOTE = (
-    "'held out' is the score of real data, which a perfect generator would reach. Only its copies\n"
-    "may be fewer: held-out strings never occur in training, but those of a generator may."
+    "'held out' is the score of real data, which a perfect generator would reach. Copies are an\n"
+    "exception for strings: held-out strings never occur in training, generated ones may."
 )
 
 
@@ -87,9 +87,9 @@ class Evaluate:
         from rich.text import Text
 
         count, n = evaluation["records"], self.options.n
-        fewer = f" ({n} asked for; half of the held-out records)" if count < n else ""
+        fewer = ", limited to half of the held-out records" if count < n else ""
         table = Table(  # narrow: eleven columns fit into eighty characters
-            title=Text(f"{self.run}: {count} records per row{fewer}"),
+            title=Text(f"{self.run}: {count} samples per row{fewer}"),
             title_justify="left", box=None, padding=(0, 1, 0, 0),
         )  # fmt: skip
         names = list(evaluation["scores"]["held out"])

@@ -29,7 +29,8 @@ def run_guarded(action: Callable[[], object]) -> int:
         resume = str(stop) or "run the same command again"
         return _fail(f"stopped; all progress is saved. To resume: {resume}.", STOPPED)
     except KeyboardInterrupt as stop:
-        return _fail("stopped at once." + f" To resume: {stop}." * bool(str(stop)), STOPPED)
+        resume = f" To resume from the last checkpoint: {stop}." * bool(str(stop))
+        return _fail(f"stopped at once.{resume}", STOPPED)
     except Exception as error:
         if _out_of_memory(error):
             return _fail(

@@ -19,4 +19,4 @@ class Export:
         from discrete_meanflow.model.one_step_model import OneStepModel
 
         difference = OneStepModel.load(self.run, "cpu").export(self.onnx)
-        print(f"{self.onnx}: largest difference from PyTorch {difference:.1e}")
+        print(f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}")

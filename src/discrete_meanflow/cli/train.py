@@ -1,6 +1,5 @@
 """``dmf train``: read a file, plan, train."""
 
-import importlib.util
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from discrete_meanflow.model.run_folder import Config
     from discrete_meanflow.training import Distributed
-
-NO_TENSORBOARD = "no TensorBoard log, only metrics.jsonl; pip install 'discrete-meanflow[log]'"
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,6 @@ def _train(folder: Path, config: "Config", console: "Console", distributed: "Dis
     from discrete_meanflow.model.train import steps_done, train
     from discrete_meanflow.run.progress import ProgressEvent, progress_printer
 
-    if importlib.util.find_spec("tensorboard") is None:
-        print_line(console, NO_TENSORBOARD)
     with progress_printer(console) as printer:
         done = config.plan.work_done(steps_done(folder), 0)
         printer.start(folder.name, done, "preparing, up to a minute")

@@ -72,7 +72,7 @@ class ArrayCodec(Codec):
         """Parse ``0,?,3`` or ``[0, None, 3]``: the flattened array, unknown after its end."""
         cells = split_cells(pattern)
         if len(cells) > self.length:
-            raise InputError(f"infill: {len(cells)} positions, the arrays have {self.length}")
+            raise InputError(f"infill has {len(cells)} positions; records have {self.length}")
         for position, cell in enumerate(cells):
             if cell is not None and not (cell.isdecimal() and int(cell) < self.symbols):
                 raise InputError(

@@ -95,7 +95,7 @@ class Codec(ABC):
 
     def classes_in(self, tokens: State) -> list[str]:
         """The class of each record."""
-        raise InputError(f"--save-classes: {NO_CLASSES}")
+        raise InputError(f"classes: {NO_CLASSES}")
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list
     for column, cell in enumerate(row, 1):
         if is_missing(cell):
             where = f"row {number}, column {column}"
-            raise InputError(f"data: {where}: missing value; fill it with a level of its own")
+            raise InputError(f"data: {where}: missing value; replace it, as df.fillna('?') does")
     return list(map(as_text, row, types or ("str",) * len(row)))
 
 

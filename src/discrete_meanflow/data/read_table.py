@@ -130,8 +130,8 @@ def _clean(
     if empty and not missing:
         number, column = empty[0]
         raise InputError(
-            f"{where} {number}, column {column}: a missing value ({len(empty):,} in all); "
-            "--missing '?' makes it a level, or remove such rows"
+            f"{where} {number}, column {column}: empty cell ({len(empty):,} in total); "
+            "--missing '?' makes empty cells a value of their own, or remove such rows"
         )
     return [names[i] for i in kept]
 

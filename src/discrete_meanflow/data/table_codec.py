@@ -55,7 +55,7 @@ class TableCodec(Codec):
             raise InputError(f"table: '{self.delimiter}' is not a delimiter")
         if self.label is not None and self.label not in self.names:
             columns = ", ".join(self.names)
-            raise InputError(f"--label: no column '{self.label}'; the columns are {columns}")
+            raise InputError(f"label: no column '{self.label}'; the columns are {columns}")
         for name, levels in zip(self.names, self.levels, strict=False):
             if len(levels) > MAX_SYMBOLS:
                 bins = "--bins 20 (in Python bins=20) cuts its numbers into bins"
@@ -174,7 +174,9 @@ class TableCodec(Codec):
         """The position of a column and the token of its level."""
         if name not in self.names:
             columns = ", ".join(f"'{column}'" for column in self.names)
-            raise InputError(f"infill: no column '{name}'; the columns are {columns}")
+            raise InputError(
+                f"infill: no column '{name}' (write COLUMN=VALUE); the columns are {columns}"
+            )
         column = self.names.index(name)
         if level not in self.levels[column]:
             level = self._equal_level(column, level)
@@ -205,6 +207,9 @@ class TableCodec(Codec):
     def class_tokens(self, name: str) -> dict[int, int]:
         if self.label is None:
             return super().class_tokens(name)
+        levels = self.levels[self.names.index(self.label)]
+        if name not in levels and self._equal_level(self.names.index(self.label), name) == name:
+            raise InputError(f"class '{name}': the classes are {', '.join(sorted(levels))}")
         return dict([self._level_token(self.label, name)])
 
     def classes_in(self, tokens: State) -> list[str]:

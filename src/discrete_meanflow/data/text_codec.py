@@ -94,7 +94,9 @@ class TextCodec(Codec):
                     f"infill: {symbol!r} at position {position} is not in the alphabet {shown}"
                 )
         if len(symbols) > self.size:
-            raise InputError(f"infill: {len(symbols)} positions, the sequences have {self.size}")
+            raise InputError(
+                f"infill has {len(symbols)} positions; records have at most {self.size}"
+            )
         pad = self.alphabet.pad
         if pad is not None and pad in symbols:
             end = symbols.index(pad)

@@ -19,7 +19,8 @@ SHOWN = 5  # records
 def card_lines(card: Json, config: Config, device: str) -> Iterator[str]:
     """The data card and the plan."""
     for key, value in card.items():
-        yield f"{key}: {shorten(value)}"
+        if value is not None and value != 0:
+            yield f"{key}: {shorten(value)}"
     codec, plan = config.codec, config.plan
     yield (
         f"network: {plan.parameter_count(codec):,} parameters on {device}; {plan.teacher_steps:,} "
@@ -59,4 +60,4 @@ class SamplePreview:
         options = SampleOptions(SHOWN, steps, seed=0)
         tokens = next(sample_tokens(event.kernel(), self.config, options))
         records = "  ".join(shorten(record) for record in self.config.codec.decode(tokens))
-        return f"{event.iteration:>8}  {records}"
+        return f"samples at step {event.iteration:,} (steps={steps}):  {records}"

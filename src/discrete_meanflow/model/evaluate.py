@@ -23,7 +23,7 @@ from discrete_meanflow.types import State
 
 MOST_WINDOWS = 1_000_000  # of a text, from which the known words are collected
 LEGEND = {
-    "pair TV": "total variation distance of symbol pairs from held-out data, 0 to 1",
+    "pair TV": "total variation distance of adjacent symbols, or of pairs of columns, 0 to 1",
     "triple TV": "the same for three symbols in a row",
     "unique": "fraction of distinct samples",
     "copies": "fraction of samples that are training records",
@@ -34,7 +34,7 @@ LEGEND = {
     "known words": "fraction of words that occur in the training text",
     "bits": "bits per symbol under a reference language model",
     "entropy": "entropy of the symbols of a sample, in bits",
-    "valid": "fraction of samples that are valid for their kind of data",
+    "valid": "fraction of valid molecules or sequences; in tables, of rows with known value pairs",
 }
 RED, GREY = "#c8553d", "#8a8f98"
 STYLE = {

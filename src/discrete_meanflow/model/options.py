@@ -39,7 +39,7 @@ class _Checked:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise InputError(f"{name} must be a whole number, got {value!r}")
         if not least <= int(value) <= most:
-            limit = f"at least {least}" if most == LARGEST_STEPS else f"from {least} to {most:,}"
+            limit = f"at least {least}" if most >= LARGEST_STEPS else f"from {least} to {most:,}"
             raise InputError(f"{name} must be {limit}, got {value}")
         object.__setattr__(self, name, int(value))
 

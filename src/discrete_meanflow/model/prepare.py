@@ -19,7 +19,7 @@ from discrete_meanflow.training import Distributed
 from discrete_meanflow.types import State
 
 LATE = 1.2  # times the training time, from which a longer one is reported
-FEW_STEPS = 200  # of a stage, whose samples are poor
+FEW_STEPS = 200  # per stage, below which samples are poor
 FEWEST_HELD_OUT = 8  # records that an evaluation needs
 
 
@@ -76,16 +76,16 @@ def split_dataset(dataset: Dataset, held_out: int | None, seed: int) -> tuple[St
 
 def _time_hint(plan: Plan, minutes: float, taken: float) -> Json:
     """A hint for the user if the training time is short."""
-    steps = f"{plan.teacher_steps} + {plan.student_steps} steps"
+    steps = f"{plan.teacher_steps} teacher and {plan.student_steps} student steps"
     if taken > LATE * minutes:
         return {"time": f"about {taken:.1f} minutes instead of {minutes:g}, for at least {steps}"}
     if min(plan.teacher_steps, plan.student_steps) < FEW_STEPS:
-        return {"time": f"{minutes:g} minutes allow only {steps}; increase the minutes"}
+        return {"time": f"enough for only {steps}, so samples may be poor; increase the minutes"}
     return {}
 
 
 def _hints(kind: Kind, dataset: Dataset, held_out: int) -> Json:
-    """Hints for a user who may not have meant the data to be read this way."""
+    """Hints where the file may have been read differently than intended."""
     hints = {} if dataset.source is None else {"array": dataset.source}
     guessed = isinstance(kind, Table) and kind.header is None
     if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.header:

@@ -90,9 +90,8 @@ def check_new_folder(folder: Path) -> None:
 
 def _check_no_run(folder: Path) -> None:
     if (folder / CONFIG).exists():
-        raise InputError(
-            f"{folder} already contains a run; use dmf train --resume {folder}, or another --out"
-        )
+        resume = "" if (folder / WEIGHTS).exists() else f"use dmf train --resume {folder}, or "
+        raise InputError(f"{folder} already contains a run; {resume}choose another --out")
 
 
 def _is_ours(path: Path) -> bool:
@@ -106,7 +105,7 @@ def _is_ours(path: Path) -> bool:
 def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
     """Write a new run. The config comes last: a folder that has one is complete."""
     make_folder(folder)
-    _check_no_run(folder)  # another process may have been faster
+    _check_no_run(folder)  # another process may have created one meanwhile
     for name, tokens in ((TRAIN, train), (HELD_OUT, held_out)):
         write_tokens(folder / name, {"tokens": tokens}, config.codec.vocabulary, TOKENS_METADATA)
     write_json(folder / CARD, card)
@@ -121,7 +120,7 @@ def read_config(folder: Path) -> Config:
     if (version := _version(content)) != FORMAT:
         raise InputError(
             f"{folder} was written by another version (format {version}, this is {FORMAT}); "
-            "train again"
+            "train again, with another --out"
         )
     with error_context(folder):
         return Config.from_json(content)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def train(
             if first:
                 stack.enter_context(folder_lock(folder))
                 remove_temporary_files(folder)
-        training = RunTraining(folder, config, distributed, on_progress)
+        stopped = stack.enter_context(stop_requests())
+        training = RunTraining(folder, config, distributed, on_progress, stopped)
         if training.log is not None:
             stack.callback(training.log.close)
         kernel = training.train(config.plan.problem(codec, data))
@@ -55,26 +57,30 @@ class RunTraining:
     """The two stages of a run, its log and its progress events. The first rank reports."""
 
     def __init__(
-        self, folder: Path, config: Config, distributed: Distributed, on_progress: OnProgress
+        self,
+        folder: Path,
+        config: Config,
+        distributed: Distributed,
+        on_progress: OnProgress,
+        stopped: Callable[[], bool],
     ) -> None:
         self.folder, self.config, self.distributed = folder, config, distributed
         self.on_progress = on_progress
+        self.stages = Stages([config.plan.seed], distributed, self._on_block, stopped, {})
         self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
 
     def train(self, first: Problem) -> Kernel:
         plan, settings = self.config.plan, self.config.describe()
         teacher, student = (self.folder / name for name in CHECKPOINTS)
-        with stop_requests() as stopped:
-            self.stages = Stages([plan.seed], self.distributed, self._on_block, stopped, {})
-            try:
-                kernels = self.stages.train(first, plan.teacher_recipe, teacher, settings)
-                second = first
-                if checkpoint.iteration_in(student) < plan.student_steps:
-                    second = self._distillation(first, kernels[0])
-                return self.stages.train(second, plan.distillation.recipe, student, settings)[0]
-            except NotFiniteError as error:
-                step = self.stages.finished_steps + error.step
-                raise self._diverged(f"is {error.loss}", step) from None
+        try:
+            kernels = self.stages.train(first, plan.teacher_recipe, teacher, settings)
+            second = first
+            if checkpoint.iteration_in(student) < plan.student_steps:
+                second = self._distillation(first, kernels[0])
+            return self.stages.train(second, plan.distillation.recipe, student, settings)[0]
+        except NotFiniteError as error:
+            step = self.stages.finished_steps + error.step
+            raise self._diverged(f"is {error.loss}", step) from None
 
     def _distillation(self, first: Problem, teacher: Kernel) -> Problem:
         plan, done = self.config.plan, steps_done(self.folder)
@@ -109,7 +115,10 @@ class RunTraining:
     def _event(self, iteration: int, loss: float | None, pairs: float) -> ProgressEvent:
         plan, name, seconds = self.config.plan, self.folder.name, self.stages.seconds
         work_done = plan.work_done(iteration, pairs)
-        return ProgressEvent(name, iteration, plan.steps, loss, seconds, work_done=work_done)
+        stage = "student" if iteration > plan.teacher_steps else "teacher"
+        return ProgressEvent(
+            name, iteration, plan.steps, loss, seconds, stage=stage, work_done=work_done
+        )
 
     def _diverged(self, change: str, step: int) -> InputError:
         path = self.folder / CHECKPOINTS[step > self.config.plan.teacher_steps]

@@ -30,6 +30,7 @@ class ProgressEvent:
         metrics: further numbers to show.
         kernel: returns the kernel with its current EMA weights.
         work_done: fraction of the work that is done, if steps differ in cost.
+        stage: what the block trained, such as ``teacher`` or ``student``.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ProgressEvent:
     metrics: dict[str, float] = field(default_factory=dict)
     kernel: "Callable[[], Kernel] | None" = None
     work_done: float | None = None
+    stage: str = ""
 
     @property
     def fraction(self) -> float:
@@ -51,7 +53,8 @@ class ProgressEvent:
         """Numbers only, such as ``120 of 400 steps  loss 1.234  9,000 tokens/s``."""
         if self.loss is None:
             return "generating teacher pairs"
-        parts = [f"{self.iteration:,} of {self.iterations:,} steps", f"loss {self.loss:.3f}"]
+        loss = f"{self.stage} loss {self.loss:.3f}".strip()
+        parts = [f"{self.iteration:,} of {self.iterations:,} steps", loss]
         parts += [f"{name.replace('_', ' ')} {v:.1e}" for name, v in list(self.metrics.items())[:1]]
         if self.tokens_per_second:
             parts.append(f"{self.tokens_per_second:,.0f} tokens/s")
@@ -76,7 +79,7 @@ class ProgressPrinter:
 
     def start(self, name: str, fraction: float, text: str) -> None:
         """Show a bar before its first event, at the fraction that earlier sessions have done."""
-        # Given at the start, work that is already done does not count as speed.
+        # Passed at creation, so that rich does not count earlier work as speed.
         done = int(TOTAL * fraction)
         self.tasks[name] = self.bars.add_task(name, total=TOTAL, completed=done, numbers=text)
         self.tenths[name] = int(10 * fraction)

@@ -31,6 +31,7 @@ def generate(
     g: torch.Generator,
     tokens: Tokens | None = None,
     observed: Tensor | None = None,
+    bf16: bool = False,
 ) -> Iterator[Tokens]:
     """Yield samples from the source in chunks, on the CPU.
 
@@ -41,10 +42,14 @@ def generate(
         g: the random generator.
         tokens: symbols of the observed positions, ``(D,)``.
         observed: bool ``(D,)``.
+        bf16: evaluate the network in bfloat16.
     """
     n, length = shape
     size = chunk_size(length, process.states, sampler.kernel.network)
     for start in range(0, n, size):
         chunk = (min(size, n - start), length)
         condition = [None if part is None else part.expand(chunk) for part in (tokens, observed)]
-        yield sampler.sample(process.source(chunk, g), g, *condition).cpu()
+        noise = process.source(chunk, g)
+        with torch.autocast(g.device.type, torch.bfloat16, enabled=bf16):
+            samples = sampler.sample(noise, g, *condition)
+        yield samples.cpu()
