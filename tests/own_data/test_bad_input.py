@@ -134,9 +134,9 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
     ("words", "message"),
     [
         (("--infill", "zz"), "'z' at position 0 is not in the alphabet"),
-        (("--infill", "abcdefgh"), "8 positions; records have 4"),
+        (("--infill", "abcdefgh"), "8 positions; records have at most 4"),
         (("--steps", "0"), "steps must be at least 1"),
-        (("-n", "0"), "n must be from 1"),
+        (("-n", "0"), "n must be at least 1"),
         (("--temperature", "0"), "temperature must lie in [0.001"),
         (("--temperature", "inf"), "temperature must lie in [0.001"),
         (("--infill", "a", "--guidance", "nan"), "guidance must be from 0 to 100"),
@@ -156,7 +156,7 @@ def test_bad_sample_options_give_an_error_of_one_line(words, message, trained, m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--seed", "-1"), "seed must be from 0"),
+        (("--seed", "-1"), "seed must be at least 0"),
         (("--kind", "windows", "--length", "0"), "--length: at least 1"),
         (("--kind", "windows", "--length", "8", "--held-out", "-5"), "held_out must be at least 1"),
         (("--held-out", "0"), "held_out must be at least 1"),
