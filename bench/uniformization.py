@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.uniformization import uniformized_action
+from dmf_reproduction.bulk_queue import BulkQueue, truncate
 from measure import RESULTS, anonymous_mib, record, watched
 
 QUEUE = BulkQueue({1: 10.0, 8: 10.0, 64: 5.0}, service=40.0)

@@ -3,7 +3,6 @@
 import torch
 
 from discrete_meanflow.ctmc import chains
-from discrete_meanflow.ctmc.chains import BulkQueue
 from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
 from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.kernel import (
@@ -35,6 +34,7 @@ from discrete_meanflow.times import (
     TimeSampler,
     UniformGap,
 )
+from dmf_reproduction.bulk_queue import BulkQueue
 from extra_chains import pulsed_ring, random_dense
 
 ALPHA = 1e-6  # level of every chi-square test: a true law fails one run in a million

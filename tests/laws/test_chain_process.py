@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.process import ChainProcess, SimulatedProcess
 from discrete_meanflow.simplex import categorical, quantile, spread_levels
 from discrete_meanflow.times import TimePair
+from dmf_reproduction.bulk_queue import BulkQueue, truncate
 from problems import GENERATORS, processes, seeded
 from statistics_of_draws import passes_chi_square
 
@@ -61,7 +61,7 @@ def test_rates_are_columns_of_a_generator(process):
         exact = process.generator.at(torch.tensor(0.6, dtype=torch.float64))
         assert (u.T - exact).abs().max() < 1e-12
     else:
-        exact = chains.truncate(process.rates, process.states).to_dense()
+        exact = truncate(process.rates, process.states).to_dense()
         assert (u.T - exact).abs().max() < 1e-12
 
 
@@ -75,7 +75,7 @@ def test_flow_is_the_generator_acting(process):
 
 def test_simulated_paths_follow_the_matrix():
     process = PROCESSES["queue"]
-    u = chains.truncate(process.rates, process.states).to_dense()
+    u = truncate(process.rates, process.states).to_dense()
     path = process.path(at(0.4, 0.9), seeded())
     assert passes_chi_square(path.x, torch.linalg.matrix_exp(0.4 * u) @ process.initial)
     exact = torch.linalg.matrix_exp(0.5 * u)
@@ -103,7 +103,7 @@ def test_each_stratified_level_is_uniform():
 
 
 def test_a_window_that_is_too_small_is_rejected():
-    process = SimulatedProcess(chains.BulkQueue(), 8)
+    process = SimulatedProcess(BulkQueue(), 8)
     with pytest.raises(InputError, match="8 states; increase them"):
         process.path(at(0.5, 1.0, 100), seeded())
 

@@ -14,6 +14,7 @@ from discrete_meanflow.ctmc.propagator import Propagator
 from discrete_meanflow.ctmc.transition import matrix_exponential, transition
 from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.errors import InputError
+from dmf_reproduction.bulk_queue import BulkQueue, truncate
 from extra_chains import Epidemic, pulsed_ring, random_dense, uniformization
 from problems import GENERATORS, seeded
 
@@ -90,7 +91,7 @@ def test_uniformization_holds_for_fast_chains(rate, seed):
 
 
 def test_action_on_a_sparse_chain_is_the_dense_kernel():
-    u = chains.truncate(chains.BulkQueue(), 400)
+    u = truncate(BulkQueue(), 400)
     p = torch.zeros(400, dtype=torch.float64)
     p[5] = 1
     acted = uniformized_action(lambda v: u @ v, 4.5, p, 1.0)
@@ -136,7 +137,7 @@ def test_a_chain_too_fast_for_the_table_is_rejected():
 
 
 def test_truncation_keeps_columns_zero_sum():
-    u = chains.truncate(Epidemic(8), 81).to_dense()
+    u = truncate(Epidemic(8), 81).to_dense()
     assert u.sum(0).abs().max() < 1e-12
     ConstantGenerator(u)
 

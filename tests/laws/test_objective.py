@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_meanflow.ctmc.chains import BulkQueue
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
 from discrete_meanflow.network import MLP
@@ -22,6 +21,7 @@ from discrete_meanflow.process import ChainProcess, PathSample, SimulatedProcess
 from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.state import Discrete
+from dmf_reproduction.bulk_queue import BulkQueue
 from extra_chains import random_dense
 from problems import seeded
 

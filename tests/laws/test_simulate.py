@@ -8,6 +8,7 @@ from discrete_meanflow.ctmc.simulate import JumpRates, MatrixRates, simulate
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.errors import InputError
+from dmf_reproduction.bulk_queue import BulkQueue, truncate
 from extra_chains import Epidemic
 from problems import GENERATORS, seeded
 from statistics_of_draws import passes_chi_square
@@ -29,7 +30,7 @@ def test_endpoints_follow_the_kernel(u):
 @pytest.mark.parametrize(
     ("rates", "n", "start"),
     [
-        (chains.BulkQueue(), 400, 2),
+        (BulkQueue(), 400, 2),
         (Epidemic(12), 169, Epidemic(12).encode(10, 2)),
     ],
     ids=["queue", "epidemic"],
@@ -37,7 +38,7 @@ def test_endpoints_follow_the_kernel(u):
 def test_a_chain_without_a_matrix_follows_its_truncated_one(rates, n, start):
     r, t = times(0.0, 1.0)
     y = simulate(rates, torch.full((N,), start), r, t, seeded())
-    u = chains.truncate(rates, n)
+    u = truncate(rates, n)
     p = torch.zeros(n, dtype=torch.float64)
     p[start] = 1
     bound = -u.to_dense().diagonal().min().item()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.chains import BulkQueue, truncate
 from discrete_meanflow.ctmc.simulate import simulate
 from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.kernel import BoundaryKernel, Kernel
@@ -19,6 +18,7 @@ from discrete_meanflow.schedule import Exponential
 from discrete_meanflow.simplex import categorical
 from discrete_meanflow.times import FromSource
 from discrete_meanflow.training import Problem, Recipe
+from dmf_reproduction.bulk_queue import BulkQueue, truncate
 from dmf_reproduction.engine.experiment import Cell, Claim, Experiment, Json, Scale, mean
 
 STATES = 192

@@ -1,7 +1,6 @@
 """Exact mathematics of finite continuous-time Markov chains (CTMCs), in float64."""
 
 from discrete_meanflow.ctmc.chains import (
-    BulkQueue as BulkQueue,
     birth_death as birth_death,
     paper_chains as paper_chains,
     ring as ring,
