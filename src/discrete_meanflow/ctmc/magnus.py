@@ -6,8 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import RateGenerator
-from discrete_meanflow.ctmc.times import as_times
+from discrete_meanflow.ctmc.generator import RateGenerator, as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
 

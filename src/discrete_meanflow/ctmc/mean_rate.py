@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator, as_times
 from discrete_meanflow.ctmc.magnus import magnus_product, ordered_product
-from discrete_meanflow.ctmc.times import as_times
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
-from discrete_meanflow.ctmc.times import as_times
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator, as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Times, Tokens
 

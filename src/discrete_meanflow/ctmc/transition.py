@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator
+from discrete_meanflow.ctmc.generator import ConstantGenerator, RateGenerator, as_times
 from discrete_meanflow.ctmc.magnus import ordered_product
-from discrete_meanflow.ctmc.times import as_times
 from discrete_meanflow.types import Matrix
 
 

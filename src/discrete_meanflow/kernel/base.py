@@ -3,7 +3,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.ctmc.times import as_times
+from discrete_meanflow.ctmc.generator import as_times
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.state import Discrete, StateSpace
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times, Tokens

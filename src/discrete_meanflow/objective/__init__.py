@@ -14,7 +14,6 @@ from discrete_meanflow.objective.estimator import (
     RaoBlackwell as RaoBlackwell,
     SampledRate as SampledRate,
 )
-from discrete_meanflow.objective.hybrid import hybrid as hybrid
 from discrete_meanflow.objective.kernel_residual import (
     KernelResidual as KernelResidual,
     remaining_time as remaining_time,
@@ -33,4 +32,4 @@ from discrete_meanflow.objective.time_derivative import (
 from discrete_meanflow.objective.transition_likelihood import (
     TransitionLikelihood as TransitionLikelihood,
 )
-from discrete_meanflow.objective.weighted import Weighted as Weighted
+from discrete_meanflow.objective.weighted import Weighted as Weighted, hybrid as hybrid

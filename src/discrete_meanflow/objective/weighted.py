@@ -29,3 +29,14 @@ class Weighted(Objective):
 
     def extra_repr(self) -> str:
         return f"weights={tuple(round(w, 6) for w in self.weights.tolist())}"
+
+
+def hybrid(residual: Objective, cross_entropy: Objective, weight: float) -> Objective:
+    """``L_KR + lambda L_CE``; lambda = 0 is the residual alone, infinity the cross-entropy."""
+    if not weight >= 0:
+        raise InputError(f"hybrid objective: lambda must be >= 0 (or infinity), got {weight:g}")
+    if weight == 0:
+        return residual
+    if math.isinf(weight):
+        return cross_entropy
+    return Weighted((1.0, residual), (weight, cross_entropy))
