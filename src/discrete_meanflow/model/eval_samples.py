@@ -38,7 +38,7 @@ class EvalSplit:
 
     Args:
         reference: records that samples are compared with.
-        real: as many records that are scored like samples, which shows what is possible.
+        real: as many records that are scored like samples, which gives the best reachable score.
         rest: all others; a reference LM learns from them.
     """
 
@@ -55,7 +55,7 @@ class EvalSplit:
                 f"{FEWEST_HELD_OUT} are needed; train again with --held-out N"
             )
         count = min(n, len(held_out) // 2)
-        # In random order: neighbouring windows of a text are alike.
+        # In random order: neighbouring windows of a text are similar.
         order = numpy.random.default_rng(0).permutation(2 * count)
         reference, real = held_out[torch.from_numpy(order)].split(count)
         return cls(reference, real, held_out[2 * count :])

@@ -1,4 +1,4 @@
-"""Score samples against held-out records. The score of real data shows what is possible."""
+"""Score samples against held-out records. The score of real data is the best reachable."""
 
 import io
 from functools import cached_property

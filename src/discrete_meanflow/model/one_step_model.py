@@ -145,7 +145,7 @@ class OneStepModel:
         Args:
             folder: the run folder.
             device: auto, cpu or cuda.
-            from_checkpoint: whether the newest checkpoint will do if training is not finished.
+            from_checkpoint: use the newest checkpoint if training is not finished.
         """
         config = read_config(Path(folder))
         kernel = read_weights(Path(folder), config, from_checkpoint).to(find_device(device))

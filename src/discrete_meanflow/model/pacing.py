@@ -31,7 +31,7 @@ FEWEST_TRIALS = 2
 MOST_TRIALS = 6
 TRIAL_SECONDS = 4.0  # after which no further trial is made
 QUICK_STEP = 0.2  # seconds
-MANY_BLOCKS = 20  # from which cutting off a part of a block matters little
+MANY_BLOCKS = 20  # from which rounding down to whole blocks is negligible
 
 
 def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:

@@ -89,9 +89,9 @@ class Plan:
             whole = isinstance(value, int) and not isinstance(value, bool)
             fits = {int: whole, float: whole or isinstance(value, float)}
             if not fits.get(field.type, isinstance(value, bool)):  # type: ignore[arg-type]
-                raise InputError(f"plan: {field.name} is {value!r}")
+                raise InputError(f"plan: {field.name} cannot be {value!r}")
             if not (field.name not in MAY_BE_0) <= value <= most:
-                raise InputError(f"plan: {field.name} is {value}")
+                raise InputError(f"plan: {field.name} cannot be {value}")
         if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
             raise InputError(
                 f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "

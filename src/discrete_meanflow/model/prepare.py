@@ -18,7 +18,7 @@ from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.training import Distributed
 from discrete_meanflow.types import State
 
-LATE = 1.2  # times the training time, from which a longer one is reported
+LATE = 1.2  # times the requested time, from which a hint is printed
 FEW_STEPS = 200  # per stage, below which samples are poor
 FEWEST_HELD_OUT = 8  # records that an evaluation needs
 

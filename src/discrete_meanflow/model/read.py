@@ -1,4 +1,4 @@
-"""Read a file into a dataset, as the options say."""
+"""Read a file into a dataset, according to the options."""
 
 import os
 from collections.abc import Iterator

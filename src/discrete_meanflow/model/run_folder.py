@@ -79,7 +79,7 @@ def check_new_folder(folder: Path) -> None:
     _check_no_run(folder)
     existed = folder.is_dir()
     entries = {name for name in make_folder(folder) if not name.startswith(".")}
-    if not existed:  # the test was that it can be made
+    if not existed:  # created only to test that it can be
         folder.rmdir()
     # A run that was killed while it was created has these files and no others.
     own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT}
@@ -168,8 +168,7 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
     Args:
         folder: the run folder.
         config: its config.
-        from_checkpoint: whether the EMA weights of the newest checkpoint will do if training is
-            not finished.
+        from_checkpoint: use the EMA weights of the newest checkpoint if training is not finished.
     """
     with torch.device("meta"):
         parameters = dict(config.plan.kernel(config.codec).named_parameters())

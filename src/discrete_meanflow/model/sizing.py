@@ -30,7 +30,7 @@ LEARNING_RATE = 1e-3
 LARGE_SIZE = 5e6  # parameters from which the learning rate is smaller
 LARGE_LEARNING_RATE = 6e-4
 MINIBATCH_OT = 1024  # with attention; over a flattened state it does not pay
-MUON_RATIO = 4.0  # likewise
+MUON_RATIO = 4.0  # with attention
 
 
 def default_size(codec: Codec, device: str, tokens: int) -> float:
