@@ -274,7 +274,7 @@ def test_empty_cells_become_a_level_on_request(name, tmp_path, monkeypatch, caps
     write_frame(frame, path)
     with pytest.raises(InputError, match=r"empty cell.*--missing"):
         kinds.Table().read(path)
-    with pytest.raises(InputError, match="30 in all"):
+    with pytest.raises(InputError, match="30 in total"):
         kinds.Table().read(path)
     codec = kinds.Table(missing="?").read(path).codec
     assert codec.names == ("x", "who")

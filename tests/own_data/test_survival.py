@@ -334,7 +334,7 @@ def test_second_ctrl_c_shows_how_to_resume(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "MetricsLog", lambda *_: log)
     code, _, err = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 130
-    assert f"To resume: dmf train --resume {folder}." in err
+    assert f"To resume from the last checkpoint: dmf train --resume {folder}." in err
 
 
 def test_progress_is_printed_as_lines_without_a_terminal(tmp_path, monkeypatch, capsys):
@@ -342,7 +342,7 @@ def test_progress_is_printed_as_lines_without_a_terminal(tmp_path, monkeypatch, 
     folder = prepared(tmp_path / "run")
     code, out, _ = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 0
-    assert re.search(r"run: \d0 %  20 of 40 steps  loss \d\.\d+  [\d,]+ tokens/s", out)
+    assert re.search(r"run: \d0 %  20 of 40 steps  teacher loss \d\.\d+  [\d,]+ tokens/s", out)
     assert re.search(r"run: \d0 %  generating teacher pairs", out)
     assert "run: 100 %  40 of 40 steps" in out
     assert re.search(r"^ +40  \w+", out, re.MULTILINE)  # samples
