@@ -345,7 +345,7 @@ def test_progress_is_printed_as_lines_without_a_terminal(tmp_path, monkeypatch, 
     assert re.search(r"run: \d0 %  20 of 40 steps  teacher loss \d\.\d+  [\d,]+ tokens/s", out)
     assert re.search(r"run: \d0 %  generating teacher pairs", out)
     assert "run: 100 %  40 of 40 steps" in out
-    assert re.search(r"^ +40  \w+", out, re.MULTILINE)  # samples
+    assert re.search(r"^samples at step 40 \(steps=1\):  \w+", out, re.MULTILINE)
 
 
 def test_run_on_a_table_resumes(tmp_path):
