@@ -339,3 +339,11 @@ def test_fit_warns_about_empty_strings():
     words = ["ab", "ba", "abb", "bab", ""] * 8
     with pytest.warns(UserWarning, match="8 of the records are empty"):
         OneStepModel.fit(words, iterations=2, size=1e4, held_out=1)
+
+
+def test_unknown_class_of_a_table_names_the_classes():
+    rows = [["oak", "tall"], ["pine", "small"], ["oak", "small"]]
+    codec = replace(TableCodec.of(["kind", "size"], rows), label="kind")
+    assert codec.class_tokens("pine") == {0: codec.levels[0].index("pine")}
+    with pytest.raises(InputError, match="class: no 'elm'; the classes are oak, pine"):
+        codec.class_tokens("elm")

@@ -34,7 +34,6 @@ from dmf_reproduction.settings import FACTORISED, FLOW_MAP, REAL_STEPS as STEPS
 NAMES = ("bigram (8, 16)", "bigram (16, 32)")
 DRAWS = 20_000
 TEACHER_STEPS = 32  # ODE steps of the teacher pairs
-CHUNK = 5_000  # samples at a time
 BARS = {"bigram (8, 16)": 0.025}  # for the others, 2.5 times the floor
 
 

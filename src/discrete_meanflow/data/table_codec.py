@@ -178,14 +178,19 @@ class TableCodec(Codec):
                 f"infill: no column '{name}' (write COLUMN=VALUE); the columns are {columns}"
             )
         column = self.names.index(name)
-        if level not in self.levels[column]:
-            level = self._equal_level(column, level)
-        if level not in self.levels[column]:
+        token = self._find_token(column, level)
+        if token is None:
             values = self.values[column]
             levels = ", ".join(f"'{other}'" for other in sorted(values, key=lambda v: values[v]))
             comma = "; write a comma as \\," * any("," in other for other in values)
             raise InputError(f"infill: column {name} has no '{level}'; it has {levels}{comma}")
-        return column, self.levels[column].index(level)
+        return column, token
+
+    def _find_token(self, column: int, level: str) -> int | None:
+        """The token of a level, or of an equal number; None if the column has neither."""
+        levels = self.levels[column]
+        level = level if level in levels else self._equal_level(column, level)
+        return levels.index(level) if level in levels else None
 
     def _equal_level(self, column: int, level: str) -> str:
         """The level of the same number, such as 1.0 for 1, or of the bin that contains it."""
@@ -207,10 +212,12 @@ class TableCodec(Codec):
     def class_tokens(self, name: str) -> dict[int, int]:
         if self.label is None:
             return super().class_tokens(name)
-        levels = self.levels[self.names.index(self.label)]
-        if name not in levels and self._equal_level(self.names.index(self.label), name) == name:
-            raise InputError(f"class '{name}': the classes are {', '.join(sorted(levels))}")
-        return dict([self._level_token(self.label, name)])
+        column = self.names.index(self.label)
+        token = self._find_token(column, name)
+        if token is None:
+            classes = ", ".join(sorted(self.levels[column]))
+            raise InputError(f"class: no '{name}'; the classes are {classes}")
+        return {column: token}
 
     def classes_in(self, tokens: State) -> list[str]:
         if self.label is None:

@@ -18,7 +18,7 @@ def assign_noise(z: Point, x1: Tokens, free: Tensor, group: int) -> Point:
         free: bool ``(*batch,)``; the other sequences keep their own noise.
         group: sequences per group.
     """
-    if not len(free.flatten()):
+    if not z.numel():
         return z
     flat, sequences, free = z.flatten(0, -3), x1.flatten(0, -2), free.flatten()
     full = len(flat) // group * group
