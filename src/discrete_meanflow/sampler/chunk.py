@@ -40,16 +40,18 @@ def generate(
         process: the process whose source it starts from.
         shape: number of sequences and their length.
         g: the random generator.
-        tokens: symbols of the observed positions, ``(D,)``.
-        observed: bool ``(D,)``.
+        tokens: symbols of the observed positions, ``(D,)`` or, per sequence, ``(n, D)``.
+        observed: bool of the same shape.
         bf16: evaluate the network in bfloat16.
     """
     n, length = shape
     size = chunk_size(length, process.states, sampler.kernel.network)
     for start in range(0, n, size):
-        chunk = (min(size, n - start), length)
-        condition = [None if part is None else part.expand(chunk) for part in (tokens, observed)]
-        noise = process.source(chunk, g)
+        chunk = slice(start, start + size)
+        condition = [
+            None if part is None else part.expand(shape)[chunk] for part in (tokens, observed)
+        ]
+        noise = process.source((min(size, n - start), length), g)
         with torch.autocast(g.device.type, torch.bfloat16, enabled=bf16):
             samples = sampler.sample(noise, g, *condition)
         yield samples.cpu()
