@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from discrete_meanflow.model.options import SampleOptions
-from discrete_meanflow.model.plan import TEACHER_ODE_STEPS
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.json_files import Json
@@ -56,7 +55,7 @@ class SamplePreview:
         self.shown = time.monotonic()
         # The teacher only learns short steps.
         is_student = event.iteration > self.config.plan.teacher_steps
-        steps = 1 if is_student else TEACHER_ODE_STEPS
+        steps = 1 if is_student else self.config.plan.ode_steps
         options = SampleOptions(SHOWN, steps, seed=0)
         tokens = next(sample_tokens(event.kernel(), self.config, options))
         records = "  ".join(shorten(record) for record in self.config.codec.decode(tokens))

@@ -16,9 +16,12 @@ from discrete_meanflow.network import DiT, FlatMLP, LogitMask
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import (
+    FewPositions,
     FixedPositions,
+    MixedPositions,
     ObservedPositions,
     OneHotFlow,
+    PrefixPositions,
     RandomPositions,
     UnionPositions,
 )
@@ -29,8 +32,7 @@ from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
 # What every plan shares.
 WEIGHT_DECAY = 0.01
 EMA_DECAY = 0.999
-TEACHER_ODE_STEPS = 16  # of the teacher's trajectory from noise to data
-OBSERVED_FRACTION = 0.2  # of the sequences, in which some positions are observed
+OBSERVED_FRACTION = 0.5  # of the sequences, in which some positions are observed
 BLOCK_BYTES = 2**28  # of the continuous states that are drawn at once
 LARGEST_STEP_BYTES = 2**36  # of one step: no machine has more memory
 MOST_LAYERS = 1000
@@ -53,6 +55,7 @@ class Plan:
         teacher_steps: optimiser steps of the first stage, on the diagonal r = t.
         student_steps: optimiser steps of the second stage, flow-map distillation.
         teacher_pairs: pairs (X_r, X_t) on trajectories of the teacher.
+        ode_steps: steps of a teacher's trajectory from noise to data.
         batch: records per step.
         learning_rate: its peak.
         seed: random seed.
@@ -69,6 +72,7 @@ class Plan:
     teacher_steps: int
     student_steps: int
     teacher_pairs: int
+    ode_steps: int
     batch: int
     learning_rate: float
     seed: int
@@ -134,7 +138,7 @@ class Plan:
     def distillation(self) -> FlowMapDistillation:
         """The second stage."""
         recipe = self._recipe(self.student_steps, 2 * self.batch)
-        return FlowMapDistillation(self.teacher_pairs, TEACHER_ODE_STEPS, recipe)
+        return FlowMapDistillation(self.teacher_pairs, self.ode_steps, recipe)
 
     def work_done(self, steps: int, pairs: float) -> float:
         """The fraction of the work done after ``steps`` and a fraction ``pairs`` of the pairs.
@@ -146,7 +150,7 @@ class Plan:
 
     def _work(self, steps: int, pairs: float) -> float:
         teacher = min(steps, self.teacher_steps)
-        evaluations = pairs * self.teacher_pairs * TEACHER_ODE_STEPS
+        evaluations = pairs * self.teacher_pairs * self.ode_steps
         return teacher + evaluations / (3 * self.batch) + 2 * (steps - teacher)
 
     def _recipe(self, iterations: int, batch: int) -> Recipe:
@@ -183,7 +187,8 @@ class Plan:
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
         """The problem of the first stage: posterior regression on the diagonal."""
-        conditioning: ObservedPositions = RandomPositions(OBSERVED_FRACTION)
+        masks = RandomPositions(1.0), FewPositions(1.0), PrefixPositions(1.0)
+        conditioning: ObservedPositions = MixedPositions(OBSERVED_FRACTION, *masks)
         if codec.class_positions:
             conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
         process = OneHotFlow(codec.vocabulary, self.minibatch_ot)

@@ -31,7 +31,7 @@ from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.types import State
 
-FORMAT = 2
+FORMAT = 3
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")

@@ -14,7 +14,11 @@ from discrete_meanflow.network import DiT
 from discrete_meanflow.training import Distributed
 
 # How the size of the network and of a step follow from the data and the device.
-CPU_SIZE = 2e6  # parameters
+CPU_SIZE = 2e6  # parameters, at most
+SMALL_STATE = 250  # numbers in a state below which a smaller network trains longer and better
+SMALL_STATE_BATCH = 1024  # a step of a small network costs little more than one of a smaller batch
+SMALL_STATE_LEARNING_RATE = 2e-3
+ODE_STEPS, SMALL_STATE_ODE_STEPS = 16, 32  # of the teacher; many steps are cheap for small states
 GPU_SIZE = 16e6  # parameters, at most
 PARAMETERS_PER_TOKEN = 3  # on a GPU, which has the time to memorise small data
 BITS_PER_LETTER = 5  # a symbol of a larger alphabet carries more, and counts for more
@@ -38,8 +42,9 @@ def default_size(codec: Codec, device: str, tokens: int) -> float:
     if torch.device(device).type == "cuda":
         size = PARAMETERS_PER_TOKEN * tokens * _letters_per_symbol(codec)
         return min(GPU_SIZE, max(SMALLEST_SIZE, size))
-    if codec.vocabulary * codec.length <= FLAT_STATE:
-        return CPU_SIZE
+    flat = codec.vocabulary * codec.length
+    if flat <= FLAT_STATE:
+        return max(SMALLEST_SIZE, CPU_SIZE * min(1.0, flat / SMALL_STATE))
     size = CPU_STEP / (6 * codec.length * CPU_ATTENTION_BATCH)
     return min(CPU_SIZE, max(SMALLEST_SIZE, size))
 
@@ -61,10 +66,14 @@ def choose_plan(
         batch = _default_batch(codec, gpu, multiple_of=world_size * accumulate)
     Distributed(world_size).check(batch // accumulate)
     width, layers, heads = _network_shape(codec, gpu, size)
+    small = _is_small(codec, gpu)
+    ode_steps = SMALL_STATE_ODE_STEPS if small else ODE_STEPS
     rate = LEARNING_RATE if size < LARGE_SIZE else LARGE_LEARNING_RATE
+    rate = SMALL_STATE_LEARNING_RATE if small else rate
     plan = Plan(
-        1, 1, 1, batch, rate, options.seed, gpu, width, layers, heads, accumulate=accumulate
-    )
+        1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
+        accumulate=accumulate,
+    )  # fmt: skip
     if heads:
         # A class is observed as a rule, and minibatch OT does not apply to observed positions.
         minibatch_ot = 0 if codec.class_positions else MINIBATCH_OT
@@ -74,6 +83,11 @@ def choose_plan(
         work = 6 * plan.parameters * 2 * batch * (codec.length if heads else 1)
         block = min(block, int(CPU_BLOCK / work))
     return replace(plan, block=max(1, block))
+
+
+def _is_small(codec: Codec, gpu: bool) -> bool:
+    """Whether states are so small that a CPU has time for far more steps than a large net needs."""
+    return not gpu and codec.vocabulary * codec.length < SMALL_STATE
 
 
 def _network_shape(codec: Codec, gpu: bool, size: float) -> tuple[int, int, int]:
@@ -93,6 +107,7 @@ def _default_batch(codec: Codec, gpu: bool, multiple_of: int) -> int:
     """Records per step that fit into memory."""
     flat = codec.vocabulary * codec.length
     cpu = MLP_BATCH if flat <= FLAT_STATE else CPU_ATTENTION_BATCH
+    cpu = SMALL_STATE_BATCH if _is_small(codec, gpu) else cpu
     record = 4 * flat  # bytes of a continuous state
     batch = min(GPU_BATCH if gpu else cpu, BLOCK_BYTES // record)
     if batch < 1:

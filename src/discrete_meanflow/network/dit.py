@@ -35,7 +35,8 @@ class DiT(nn.Module):
     zero, so a new network is the identity with flat logits. Positions are learned.
 
     The positions of a sequence share one pair of times, except observed ones, which are at (1, 1).
-    Modulations are computed for these two pairs, not for each position.
+    Modulations are computed for these two pairs, not for each position. Observed positions add an
+    embedding of their own: among noise of norm sqrt(n) a one-hot vector would hardly be noticed.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class DiT(nn.Module):
         self.states, self.length = states, length
         self.width, self.heads = width, heads
         self.symbol = nn.Linear(states, width)
+        self.observed_symbol = nn.Linear(states, width)
         self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
         self.time = TimeFeatures(states, width)
         self.modulation = nn.Linear(width, 6 * width)
@@ -77,6 +79,7 @@ class DiT(nn.Module):
         check_points("DiT", x, self.states, self.length)
         h = self.symbol(x)
         h = h + self.position.to(h.dtype)
+        h = h + torch.where((r == 1)[..., None], self.observed_symbol(x), 0)
         r, t, observed = two_times(r, t)
         times = self.modulation(self.time(r, t)).unflatten(-1, (6, -1))  # (*batch, 1 or 2, 6, w)
         for layer in self.layers:
@@ -112,7 +115,7 @@ def _layers(width: int) -> int:
 def _count(states: int, length: int, width: int) -> int:
     """Parameters of the sized network of this width."""
     layer = 12 * width**2 + 15 * width
-    ends = (2 * states + length + 3) * width + states
+    ends = (3 * states + length + 4) * width + states
     return _layers(width) * layer + ends + 9 * width**2 + 8 * width
 
 

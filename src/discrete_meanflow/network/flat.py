@@ -12,8 +12,10 @@ TIME_WIDTH = 64
 class FlatMLP(nn.Module):
     """A residual MLP over the flattened sequence: cheap for short sequences.
 
-    The input is one vector of all positions with their times. Each block is scaled and shifted by
-    the times of the generated positions.
+    The input is one vector of all positions with their times. Observed positions, which are at
+    r = 1, enter a second time with weights of their own, together with their mask: among noise of
+    norm sqrt(n) a one-hot vector would hardly be noticed. Each block is scaled and shifted by the
+    times of the generated positions.
     """
 
     def __init__(self, states: int, length: int, width: int = 512, blocks: int = 3) -> None:
@@ -25,7 +27,7 @@ class FlatMLP(nn.Module):
             )
         self.states, self.length = states, length
         self.time = TimeFeatures(states, TIME_WIDTH)
-        self.first = nn.Linear(length * (states + 2), width)
+        self.first = nn.Linear(length * (2 * states + 3), width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
         self.norm = nn.LayerNorm(width)
         self.last = nn.Linear(width, length * states)
@@ -36,7 +38,8 @@ class FlatMLP(nn.Module):
         """Points ``(*batch, D, n)`` and times ``(*batch, D or 1)`` to logits ``(*batch, D, n)``."""
         check_points("FlatMLP", x, self.states, self.length)
         times = [s.expand(x.shape[:-1])[..., None] for s in (r, t)]
-        h = self.first(torch.cat([x, *times], -1).flatten(-2))
+        observed = (times[0] == 1).to(x.dtype)
+        h = self.first(torch.cat([x, *times, observed * x, observed], -1).flatten(-2))
         features = self.time(r.amin(-1), t.amin(-1))
         for block in self.blocks:
             h = block(h, features)

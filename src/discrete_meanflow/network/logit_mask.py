@@ -7,7 +7,10 @@ NEVER = -1e4  # finite, so that 0 * NEVER = 0; its probability is 0 in float32
 
 
 class LogitMask(nn.Module):
-    """Masks the logits of symbols that a position cannot have, such as other columns' levels."""
+    """Removes symbols that a position cannot have, such as other columns' levels.
+
+    Their logits are masked, and the network does not see their entries of a point, which are noise.
+    """
 
     allowed: Tensor
 
@@ -18,4 +21,4 @@ class LogitMask(nn.Module):
         self.register_buffer("allowed", allowed, persistent=False)
 
     def forward(self, x: Point, r: Times, t: Times) -> Logits:
-        return torch.where(self.allowed, self.network(x, r, t), NEVER)
+        return torch.where(self.allowed, self.network(x * self.allowed, r, t), NEVER)

@@ -3,8 +3,11 @@
 from discrete_meanflow.process.base import PathSample as PathSample, Process as Process
 from discrete_meanflow.process.chain import ChainProcess as ChainProcess
 from discrete_meanflow.process.conditioning import (
+    FewPositions as FewPositions,
     FixedPositions as FixedPositions,
+    MixedPositions as MixedPositions,
     ObservedPositions as ObservedPositions,
+    PrefixPositions as PrefixPositions,
     RandomPositions as RandomPositions,
     UnionPositions as UnionPositions,
 )

@@ -44,6 +44,60 @@ class RandomPositions(ObservedPositions):
         return f"RandomPositions({self.fraction:g})"
 
 
+class FewPositions(ObservedPositions):
+    """Observe 1 to ``most`` random positions: a cell or two of a row, as users condition most.
+
+    ``RandomPositions`` leaves only 1 in D + 1 of its masks to each number of positions.
+    """
+
+    def __init__(self, fraction: float, most: int = 3) -> None:
+        super().__init__(fraction)
+        if most < 1:
+            raise InputError(f"conditioning: needs at least one position, got {most}")
+        self.most = most
+
+    def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
+        most = max(1, min(self.most, length - 1))
+        count = torch.randint(1, most + 1, (*shape, 1), device=g.device, generator=g)
+        order = torch.rand(*shape, length, device=g.device, generator=g).argsort(-1)
+        return order < count
+
+    def __repr__(self) -> str:
+        return f"FewPositions({self.fraction:g}, {self.most})"
+
+
+class PrefixPositions(ObservedPositions):
+    """Observe the first k positions with k uniform on 1 .. D - 1: the beginning of a text.
+
+    Independent draws per position hardly ever choose one.
+    """
+
+    def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
+        count = torch.randint(1, max(2, length), (*shape, 1), device=g.device, generator=g)
+        return torch.arange(length, device=g.device) < count
+
+    def __repr__(self) -> str:
+        return f"PrefixPositions({self.fraction:g})"
+
+
+class MixedPositions(ObservedPositions):
+    """Each conditioned sequence has a mask of one of several laws, all equally likely."""
+
+    def __init__(self, fraction: float, *laws: ObservedPositions) -> None:
+        super().__init__(fraction)
+        if not laws:
+            raise InputError("conditioning: a mixture needs at least one law of masks")
+        self.laws = laws
+
+    def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
+        which = torch.randint(len(self.laws), (*shape, 1), device=g.device, generator=g)
+        masks = [law.sample(shape, length, g) for law in self.laws]
+        return torch.stack([mask & (which == i) for i, mask in enumerate(masks)]).any(0)
+
+    def __repr__(self) -> str:
+        return f"MixedPositions({', '.join([f'{self.fraction:g}', *map(repr, self.laws)])})"
+
+
 class UnionPositions(ObservedPositions):
     """The union of two independent masks."""
 
