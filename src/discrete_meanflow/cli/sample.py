@@ -3,6 +3,7 @@
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from os.path import realpath
 from typing import Annotated
 
 from discrete_meanflow.cli.options import Flag, OptionalPath, RunFolder, embedded
@@ -39,16 +40,22 @@ class Sample:
         if self.save_classes is not None:
             if not codec.class_positions:
                 raise InputError("--save-classes: this run was trained without classes")
-            if self.out is not None and self.out.resolve() == self.save_classes.resolve():
+            if self.out is not None and realpath(self.out) == realpath(self.save_classes):
                 raise InputError("--out and --save-classes must be different files")
+        complete = False
         with ExitStack() as files:
             # The classes first: a broken pipe of the records ends all that follows.
+            write_classes = None
             if self.save_classes is not None:
                 write_classes = files.enter_context(Lines().writer(self.save_classes, codec, n))
             write = files.enter_context(kind.writer(self.out, codec.bare, n))
             for tokens in chunks:
-                if self.save_classes is not None:
-                    write_classes(codec.classes_in(tokens))
+                if write_classes is not None:
+                    try:
+                        write_classes(codec.classes_in(tokens))
+                    except BrokenPipeError:
+                        write_classes = None  # its reader has enough; the records go on
                 write(codec.decode(tokens))
-        if self.out is not None:
+            complete = True
+        if self.out is not None and complete:
             print(f"{n:,} records: {self.out}", file=sys.stderr)

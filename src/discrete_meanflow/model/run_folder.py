@@ -152,9 +152,11 @@ def copy(folder: Path, target: Path) -> None:
         board = folder / TENSORBOARD
         if board.is_dir() and not board.is_symlink():
             shutil.copytree(board, target / TENSORBOARD, symlinks=True)
-    except OSError as error:  # also shutil.Error
+    except BaseException as error:  # also Ctrl-C, which must not leave half a run
         shutil.rmtree(target, ignore_errors=True)
-        raise InputError(f"cannot copy the run to {target}: {error}") from None
+        if isinstance(error, OSError):  # also shutil.Error
+            raise InputError(f"cannot copy the run to {target}: {error}") from None
+        raise
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:
