@@ -127,7 +127,7 @@ def test_classes_come_from_columns_arrays_and_files(trained, tmp_path, monkeypat
         8,
     )
     tokens = next(
-        sample_tokens(words.kernel, words.config, SampleOptions(6, label="c", infill="?e"))
+        sample_tokens(words.kernel, words.config, SampleOptions(6, label="c", infill=("?e",)))
     )
     codec = words.config.codec  # 4 classes and more symbols: not every number is a class
     assert codec.classes_in(tokens) == ["c"] * 6

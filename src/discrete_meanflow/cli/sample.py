@@ -31,12 +31,15 @@ class Sample:
 
     def __call__(self) -> None:
         from discrete_meanflow.data.kind import Lines
+        from discrete_meanflow.model.conditions import read_conditions
         from discrete_meanflow.model.one_step_model import OneStepModel
         from discrete_meanflow.model.sampling import sample_tokens
 
         model = OneStepModel.load(self.run, self.device, from_checkpoint=self.from_checkpoint)
-        codec, kind, n = model.config.codec, model.config.kind, self.options.n
-        chunks = sample_tokens(model.kernel, model.config, self.options)
+        codec, kind = model.config.codec, model.config.kind
+        conditions = read_conditions(codec, self.options)
+        chunks = sample_tokens(model.kernel, model.config, self.options, conditions)
+        n = conditions.total
         if self.save_classes is not None:
             if not codec.class_positions:
                 raise InputError("--save-classes: this run was trained without classes")

@@ -182,7 +182,16 @@ class OneStepModel:
             top_p: nucleus sampling: keep the most likely symbols with this total probability.
             labels: whether to return ``(records, classes)``.
         """
-        options = SampleOptions(n, steps, seed, infill, label, guidance, temperature, top_p)
+        options = SampleOptions(
+            n,
+            steps,
+            seed,
+            infill=() if infill is None else (infill,),
+            label=label,
+            guidance=guidance,
+            temperature=temperature,
+            top_p=top_p,
+        )
         tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
         codec = self.config.codec
         records = codec.bare.as_given(codec.decode(tokens))
