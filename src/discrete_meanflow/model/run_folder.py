@@ -6,7 +6,8 @@
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors``, ``checkpoint-2.safetensors``: state of the two training stages
-- ``weights.safetensors``: the trained kernel
+- ``training.json``: numbers of steps, and scores of samples at the end of training
+- ``weights.safetensors``: the trained kernel, written last
 - ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: the evaluation
 """
 
@@ -35,6 +36,7 @@ FORMAT = 2
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
+TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 SUFFIXES = (".json", ".jsonl", ".safetensors", ".png")
