@@ -23,11 +23,11 @@ from discrete_meanflow.training import checkpoint
 from discrete_meanflow.types import State
 
 RECORDS = 1000  # compared; a fraction of a second on a CPU
-# Above the TV within the data. Names and mushrooms: 0.3 to 0.4 after 40 steps, 0.17 and 0.0 after
-# 2,000 steps, when names look like names.
+# Above the TV within the data. Excess on names: 0.31 after 40 steps, 0.17 after 2,000, 0.03
+# after 6,000; on mushrooms: 0.39 after 40 steps, 0.10 after 400, 0 after 2,000.
 POOR_TV = 0.2
 # Of the fraction in the data. A perfect generator that draws n times from n equally likely records
-# has 1 - 1/e = 63 % distinct ones; collapsed runs have below 1 %.
+# has 1 - 1/e = 63 % distinct ones. Names: 0.1 % after 40 steps, 31 % after 2,000, 99 % after 6,000.
 POOR_DISTINCT = 0.5
 
 
