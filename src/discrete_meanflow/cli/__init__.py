@@ -9,7 +9,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Annotated, Any, Union
 
@@ -30,6 +30,7 @@ DESCRIPTION = (
     f"This is version {__version__}; dmf --version prints it. dmf COMMAND --help shows all options."
 )
 SPIN_COUNT = "3000"
+PATTERN_OPTIONS = ("--infill", "--class")  # their values may begin with "-", as in aligned FASTA
 NOISE = ("Argument helptext", "For full helptext")  # in messages of the parser
 
 
@@ -84,11 +85,21 @@ def _parse(commands: dict[str, type]) -> Callable[[], None]:
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message):
-            return tyro.cli(choice, prog="dmf", description=DESCRIPTION)
+            return tyro.cli(
+                choice, prog="dmf", description=DESCRIPTION, args=list(_attached(sys.argv[1:]))
+            )
     except SystemExit as stop:
         if stop.code:
             raise InputError(_one_line(message.getvalue())) from None
         raise
+
+
+def _attached(words: list[str]) -> Iterator[str]:
+    """The words, with each pattern attached to its option: whatever follows it is its value."""
+    rest = iter(words)
+    for word in rest:
+        value = next(rest, None) if word in PATTERN_OPTIONS else None
+        yield word if value is None else f"{word}={value}"
 
 
 def _one_line(box: str) -> str:

@@ -1,5 +1,6 @@
 """``dmf export``: write an ONNX graph."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,4 +20,6 @@ class Export:
         from discrete_meanflow.model.one_step_model import OneStepModel
 
         difference = OneStepModel.load(self.run, "cpu").export(self.onnx)
-        print(f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}")
+        # Not on standard output, which may be the file.
+        line = f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}"
+        print(line, file=sys.stderr)

@@ -15,6 +15,9 @@ Flag = tyro.conf.FlagCreatePairsOff
 def embedded(options: type) -> Any:
     """Make the fields of an options value options of the command, shown as annotated."""
     for name, hint in get_type_hints(options, include_extras=True).items():
-        for shown in getattr(hint, "__metadata__", ()):
-            options.__annotations__[name] = Annotated[hint.__origin__, tyro.conf.arg(**shown)]
+        for shown in map(dict, getattr(hint, "__metadata__", ())):
+            type_ = hint.__origin__
+            if shown.pop("append", False):
+                type_ = Annotated[type_, tyro.conf.UseAppendAction]
+            options.__annotations__[name] = Annotated[type_, tyro.conf.arg(**shown)]
     return tyro.conf.arg(name="")

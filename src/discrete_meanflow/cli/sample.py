@@ -1,13 +1,19 @@
 """``dmf sample``: generate records."""
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Annotated
+from os.path import realpath
+from typing import TYPE_CHECKING, Annotated
 
 from discrete_meanflow.cli.options import Flag, OptionalPath, RunFolder, embedded
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import Device, SampleOptions
+
+if TYPE_CHECKING:
+    from discrete_meanflow.model.run_folder import Config
+    from discrete_meanflow.types import Tokens
 
 
 @dataclass(frozen=True)
@@ -29,26 +35,49 @@ class Sample:
     """Device to sample on."""
 
     def __call__(self) -> None:
-        from discrete_meanflow.data.kind import Lines
+        from discrete_meanflow.model.conditions import read_conditions
         from discrete_meanflow.model.one_step_model import OneStepModel
         from discrete_meanflow.model.sampling import sample_tokens
+        from discrete_meanflow.model.training_record import sampling_note
 
         model = OneStepModel.load(self.run, self.device, from_checkpoint=self.from_checkpoint)
-        codec, kind, n = model.config.codec, model.config.kind, self.options.n
-        chunks = sample_tokens(model.kernel, model.config, self.options)
+        conditions = read_conditions(model.config.codec, self.options)
+        chunks = sample_tokens(model.kernel, model.config, self.options, conditions)
         if self.save_classes is not None:
-            if not codec.class_positions:
+            if not model.config.codec.class_positions:
                 raise InputError("--save-classes: this run was trained without classes")
-            if self.out is not None and self.out.resolve() == self.save_classes.resolve():
+            if self.out is not None and realpath(self.out) == realpath(self.save_classes):
                 raise InputError("--out and --save-classes must be different files")
+        note = sampling_note(self.run, model.config, self.options.steps)
+        if self._write(model.config, chunks, conditions.total, note) and self.out is not None:
+            _say(f"{conditions.total:,} records: {self.out}")
+
+    def _write(
+        self, config: "Config", chunks: "Iterator[Tokens]", count: int, note: str | None
+    ) -> bool:
+        """Write all records; False if the reader of a pipe left before the end."""
+        from discrete_meanflow.data.kind import Lines
+
+        codec, write_classes = config.codec, None
         with ExitStack() as files:
             # The classes first: a broken pipe of the records ends all that follows.
             if self.save_classes is not None:
-                write_classes = files.enter_context(Lines().writer(self.save_classes, codec, n))
-            write = files.enter_context(kind.writer(self.out, codec.bare, n))
+                write_classes = files.enter_context(Lines().writer(self.save_classes, codec, count))
+            write = files.enter_context(config.kind.writer(self.out, codec.bare, count))
+            if note is not None:  # not before the files are open: an error is one line
+                _say(f"note: {note}")
             for tokens in chunks:
-                if self.save_classes is not None:
-                    write_classes(codec.classes_in(tokens))
+                if write_classes is not None:
+                    try:
+                        write_classes(codec.classes_in(tokens))
+                    except BrokenPipeError:
+                        write_classes = None  # its reader has enough; the records go on
                 write(codec.decode(tokens))
-        if self.out is not None:
-            print(f"{n:,} records: {self.out}", file=sys.stderr)
+            return True
+        return False
+
+
+def _say(line: str) -> None:
+    """Print a line to standard error, if it is open: print would use standard output."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr)

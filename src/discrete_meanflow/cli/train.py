@@ -38,6 +38,7 @@ class Train:
 
         from discrete_meanflow.device import find_device
         from discrete_meanflow.model.run_folder import is_trained, read_config
+        from discrete_meanflow.model.training_record import sampling_note
         from discrete_meanflow.training import Distributed
 
         others = replace(self, resume=None, fit=replace(self.fit, device="auto"))
@@ -58,6 +59,8 @@ class Train:
             _train(folder, config, console, distributed)
         except (Interrupted, KeyboardInterrupt) as stop:
             raise type(stop)(f"dmf train --resume {folder}") from None
+        if note := sampling_note(folder, config):
+            print_line(console, f"note: {note}")
         print_line(console, f"trained: {folder}; next: dmf sample {folder}")
 
     def _prepare(self, folder: Path, console: "Console", distributed: "Distributed") -> "Config":
@@ -120,7 +123,8 @@ def _words(options: ReadOptions | FitOptions) -> Iterator[str]:
 def _train(folder: Path, config: "Config", console: "Console", distributed: "Distributed") -> None:
     """Train with a live bar, and print samples from time to time."""
     from discrete_meanflow.model.display import SamplePreview
-    from discrete_meanflow.model.train import steps_done, train
+    from discrete_meanflow.model.train import train
+    from discrete_meanflow.model.training_record import steps_done
     from discrete_meanflow.run.progress import ProgressEvent, progress_printer
 
     with progress_printer(console) as printer:

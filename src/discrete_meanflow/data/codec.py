@@ -1,6 +1,7 @@
 """Conversion between a user's records and tokens."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,25 @@ class Codec(ABC):
     def from_json(cls, description: Json) -> "Codec":
         """The codec that ``describe`` wrote."""
 
+    def fix(self, patterns: Sequence[Any], label: str | None = None) -> dict[int, int]:
+        """The token of each position that infilling patterns and a class fix together.
+
+        Args:
+            patterns: see ``parse_infill`` of the codec; all of them hold.
+            label: a class, or None.
+        """
+        parts = [(f"'{pattern}'", self.parse_infill(pattern)) for pattern in patterns]
+        if label is not None:
+            parts.append((f"class '{label}'", self.class_tokens(label)))
+        fixed: dict[int, int] = {}
+        fixed_by: dict[int, str] = {}
+        for name, part in parts:
+            for position, token in part.items():
+                first = fixed_by.setdefault(position, name)
+                if fixed.setdefault(position, token) != token:
+                    raise InputError(f"infill: {first} and {name} contradict each other")
+        return fixed
+
     def infill(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:
         """What a user fixes when sampling: tokens and ``observed`` (bool), both ``(length,)``.
 
@@ -66,11 +86,7 @@ class Codec(ABC):
         """
         tokens = torch.zeros(self.length, dtype=torch.long)
         observed = torch.zeros(self.length, dtype=torch.bool)
-        fixed = {} if pattern is None else self.parse_infill(pattern)
-        for position, token in ({} if label is None else self.class_tokens(label)).items():
-            if fixed.setdefault(position, token) != token:
-                raise InputError(f"infill: '{pattern}' and class '{label}' contradict each other")
-        for position, token in fixed.items():
+        for position, token in self.fix(() if pattern is None else (pattern,), label).items():
             tokens[position], observed[position] = token, True
         return tokens, observed
 

@@ -1,7 +1,8 @@
 """Write records to a file or to standard output.
 
-An existing file is replaced only when the new one is complete. Archives contain neither names nor
-dates, so the same seed gives the same bytes.
+An existing file is replaced only when the new one is complete. Into a device or a pipe, text and
+``.npy`` are written as they are generated; other formats, when complete. Archives contain neither
+names nor dates, so the same seed gives the same bytes.
 """
 
 import csv
@@ -10,7 +11,7 @@ import io
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -20,11 +21,12 @@ from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.read_table import import_pyarrow
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import replace_atomically
+from discrete_meanflow.files import is_stream, open_output, output_path
 
 BINARY_SUFFIXES = (
     ".npy", ".npz", ".parquet", ".xlsx", ".xls", ".safetensors", ".onnx", ".zip", ".pdf"
 )  # fmt: skip
+ARRAY_SUFFIXES = (".npy", ".npy.gz", ".npz")
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 Write = Callable[[Any], object]
 
@@ -33,6 +35,8 @@ Write = Callable[[Any], object]
 def text_writer(path: Path | None) -> Iterator[TextIO]:
     """A text file to write, gzipped if its name ends in .gz; standard output without a path."""
     if path is None:
+        if sys.stdout is None:
+            raise InputError("cannot print: standard output is closed; use --out FILE")
         try:
             with suppress(BrokenPipeError):  # as in `dmf sample RUN | head`
                 yield sys.stdout
@@ -45,8 +49,8 @@ def text_writer(path: Path | None) -> Iterator[TextIO]:
             f"{path}: these records are written as text; choose a name without {path.suffix}"
         )
     with (
-        replace_atomically(path) as partial,
-        _open_binary(partial, path.suffix == ".gz") as out,
+        open_output(path) as file,
+        _compressed(file, path.suffix == ".gz") as out,
         io.TextIOWrapper(out, "utf-8", newline="") as text,
     ):
         yield text
@@ -93,47 +97,49 @@ def _parquet_writer(path: Path, codec: TableCodec) -> Iterator[Write]:
         cells = [arrow.array([value[c] for c in column]) for value, column in columns]
         out.write_table(arrow.Table.from_arrays(cells, schema=schema))
 
-    with replace_atomically(path) as partial, parquet.ParquetWriter(partial, schema) as out:
+    with output_path(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write
 
 
 @contextmanager
 def array_writer(path: Path | None, codec: ArrayCodec, count: int) -> Iterator[Write]:
-    """A function that writes ``count`` arrays in all; prints them without a path."""
-    if path is None:  # one record per line, in the notation of an infilling pattern
-        with text_writer(None) as text:
+    """A function that writes ``count`` arrays in all.
+
+    Without a path it prints them; a device or a pipe without a suffix gets the same.
+    """
+    if path is None or (not path.name.endswith(ARRAY_SUFFIXES) and is_stream(path)):
+        # One record per line, in the notation of an infilling pattern.
+        with text_writer(path) as text:
             yield lambda records: text.writelines(
                 ",".join(map(str, record.ravel())) + "\n" for record in records
             )
         return
     dtype = numpy.min_scalar_type(codec.symbols - 1)
     header = {"descr": dtype.str, "fortran_order": False, "shape": (count, *codec.shape)}
-    with replace_atomically(path) as partial, _open_array_file(partial, path.name) as out:
+    with _open_array_file(path) as out:
         numpy.lib.format.write_array_header_1_0(out, header)
         yield lambda records: out.write(records.astype(dtype).tobytes())
 
 
 @contextmanager
-def _open_array_file(path: Path, name: str) -> Iterator[IO[bytes]]:
-    """Open ``path`` for one array in the format that the suffix of ``name`` selects."""
-    if name.endswith(".npz"):
+def _open_array_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open ``path`` for one array in the format that its suffix selects."""
+    if path.name.endswith(".npz"):
         entry = zipfile.ZipInfo("samples.npy")
         entry.compress_type = zipfile.ZIP_DEFLATED
         with (
-            zipfile.ZipFile(path, "w") as archive,
+            output_path(path) as partial,
+            zipfile.ZipFile(partial, "w") as archive,
             archive.open(entry, "w", force_zip64=True) as out,
         ):
             yield out
-    elif name.endswith((".npy", ".npy.gz")):
-        with _open_binary(path, name.endswith(".gz")) as out:
+    elif path.name.endswith(ARRAY_SUFFIXES):
+        with open_output(path) as file, _compressed(file, path.name.endswith(".gz")) as out:
             yield out
     else:
-        raise InputError(f"{name}: arrays are written to FILE.npy, FILE.npy.gz or FILE.npz")
+        raise InputError(f"{path.name}: arrays are written to FILE.npy, FILE.npy.gz or FILE.npz")
 
 
-@contextmanager
-def _open_binary(path: Path, gzipped: bool) -> Iterator[IO[bytes]]:
-    with open(path, "wb") as file:
-        zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if gzipped else nullcontext(file)
-        with zipped as out:
-            yield out  # type: ignore[misc]
+def _compressed(file: IO[bytes], gzipped: bool) -> AbstractContextManager[Any]:
+    """The file, or gzip on top of it."""
+    return gzip.GzipFile("", "wb", fileobj=file, mtime=0) if gzipped else nullcontext(file)

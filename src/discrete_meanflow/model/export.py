@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import replace_atomically
+from discrete_meanflow.files import output_path
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.simplex import delta
@@ -71,7 +71,7 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
     assert program is not None
     description = {"kind": config.kind.name, **codec.describe()}
     program.model.metadata_props["codec"] = json.dumps(description, ensure_ascii=False)
-    with replace_atomically(path) as partial:
+    with output_path(path) as partial:
         program.save(str(partial))
         session = onnxruntime.InferenceSession(str(partial), providers=["CPUExecutionProvider"])
         difference = _difference(session, step, _example(codec.vocabulary, codec.length, 5))

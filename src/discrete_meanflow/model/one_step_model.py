@@ -25,6 +25,7 @@ from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.model.train import train
+from discrete_meanflow.model.training_record import sampling_note
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.training import Distributed
@@ -45,6 +46,7 @@ class OneStepModel:
 
     def __init__(self, folder: Path, config: Config, kernel: Kernel) -> None:
         self.folder, self.config, self.kernel = folder, config, kernel
+        self._warned = False
 
     def __repr__(self) -> str:
         codec, kernel = self.config.codec, self.kernel
@@ -182,8 +184,21 @@ class OneStepModel:
             top_p: nucleus sampling: keep the most likely symbols with this total probability.
             labels: whether to return ``(records, classes)``.
         """
-        options = SampleOptions(n, steps, seed, infill, label, guidance, temperature, top_p)
+        options = SampleOptions(
+            n,
+            steps,
+            seed,
+            infill=() if infill is None else (infill,),
+            label=label,
+            guidance=guidance,
+            temperature=temperature,
+            top_p=top_p,
+        )
         tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
+        note = None if self._warned else sampling_note(self.folder, self.config, options.steps)
+        if note is not None:
+            warnings.warn(note, stacklevel=2)
+            self._warned = True
         codec = self.config.codec
         records = codec.bare.as_given(codec.decode(tokens))
         return (records, codec.classes_in(tokens)) if labels else records

@@ -25,7 +25,10 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def optional(metavar: str, **shown: Any) -> dict[str, Any]:
-    """How a command shows an optional argument: its placeholder, and no default."""
+    """How a command shows an optional argument: its placeholder, and no default.
+
+    ``append`` collects the values of an option that is given several times.
+    """
     return {"metavar": metavar, "help_behavior_hint": "", **shown}
 
 
@@ -128,14 +131,16 @@ class SampleOptions(_Checked):
     r"""How to generate records.
 
     Args:
-        n: Number of records.
+        n: Number of records; with --infill-file, for each of its lines.
         steps: Forward passes per record.
         seed: Random seed; the same seed gives the same records.
         infill: Known part of the records: 'ma??' for text (? is unknown, \? a question mark, \\ a
-            backslash), 'colour=red' for tables, '0,?,3' for arrays.
+            backslash), 'colour=red' for tables, '0,?,3' for arrays. Given several times, all hold.
+        infill_file: File with one such pattern per line, may be gzipped; -n records for each line,
+            in order. An empty line sets no condition.
         label: Class of the records, if the run was trained with classes.
-        guidance: Classifier-free guidance scale for --infill and --class; 1 disables it, other
-            values take a second forward pass.
+        guidance: Classifier-free guidance scale for the known part and the class; 1 disables it,
+            other values take a second forward pass.
         temperature: Softmax temperature.
         top_p: Nucleus sampling: keep the most likely symbols with this total probability.
     """
@@ -143,7 +148,8 @@ class SampleOptions(_Checked):
     n: Annotated[int, {"aliases": ["-n"]}] = 10
     steps: int = 1
     seed: Annotated[int | None, optional("N")] = None
-    infill: Annotated[Any, optional("TEXT", constructor=str)] = None
+    infill: Annotated[tuple[str, ...], optional("TEXT", append=True)] = ()
+    infill_file: Annotated[Path | None, optional("FILE")] = None
     label: Annotated[Any, optional("NAME", name="class", constructor=str)] = None
     guidance: float = 1.0
     temperature: Annotated[float | None, optional("X")] = None
@@ -153,6 +159,8 @@ class SampleOptions(_Checked):
         self._whole("n", 1, LARGEST_SEED)
         self._whole("steps", 1)
         self._whole("seed", 0, LARGEST_SEED)
+        if not isinstance(self.infill, tuple):
+            raise InputError(f"infill must be a tuple of patterns, got {self.infill!r}")
         self._real("guidance", 0, LARGEST_GUIDANCE)
         # The logit processors check the ranges of these two.
         self._real("temperature", -math.inf, math.inf)

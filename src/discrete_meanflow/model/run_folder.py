@@ -6,7 +6,8 @@
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors``, ``checkpoint-2.safetensors``: state of the two training stages
-- ``weights.safetensors``: the trained kernel
+- ``training.json``: numbers of steps, and scores of samples at the end of training
+- ``weights.safetensors``: the trained kernel, written last
 - ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: the evaluation
 """
 
@@ -35,6 +36,7 @@ FORMAT = 3
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
+TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 SUFFIXES = (".json", ".jsonl", ".safetensors", ".png")
@@ -152,9 +154,11 @@ def copy(folder: Path, target: Path) -> None:
         board = folder / TENSORBOARD
         if board.is_dir() and not board.is_symlink():
             shutil.copytree(board, target / TENSORBOARD, symlinks=True)
-    except OSError as error:  # also shutil.Error
+    except BaseException as error:  # also Ctrl-C, which must not leave half a run
         shutil.rmtree(target, ignore_errors=True)
-        raise InputError(f"cannot copy the run to {target}: {error}") from None
+        if isinstance(error, OSError):  # also shutil.Error
+            raise InputError(f"cannot copy the run to {target}: {error}") from None
+        raise
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:

@@ -1,11 +1,13 @@
 """Generate the tokens of new records."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 import torch
+from torch import Tensor
 
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.process import OneHotFlow
@@ -13,22 +15,32 @@ from discrete_meanflow.sampler import KernelSampler, LogitProcessor, generate, l
 from discrete_meanflow.types import Tokens
 
 
-def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Iterator[Tokens]:
-    """Yield the tokens of ``options.n`` records in chunks. Options are checked before the first."""
+def sample_tokens(
+    kernel: Kernel, config: Config, options: SampleOptions, conditions: Conditions | None = None
+) -> Iterator[Tokens]:
+    """Yield the tokens of all records in chunks. Options are checked before the first.
+
+    Args:
+        kernel: the trained kernel.
+        config: the config of the run.
+        options: how to sample; ``options.n`` records for each pattern.
+        conditions: of the options, if they are read already.
+    """
     codec, device = config.codec, kernel.device
-    label = None if options.label is None else str(options.label)
-    tokens, observed = (part.to(device) for part in codec.infill(options.infill, label))
-    conditional = bool(observed.any())
-    if options.guidance != 1 and not conditional:
-        raise InputError("guidance needs a condition: set infill or a class")
+    conditions = conditions or read_conditions(codec, options)
     sampler = KernelSampler.steps(kernel, options.steps, _processors(options), options.guidance)
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
-    process, shape = OneHotFlow(codec.vocabulary), (options.n, codec.length)
-    bf16 = config.plan.samples_in_bf16(device)
-    if conditional:
-        return generate(sampler, process, shape, g, tokens, observed, bf16=bf16)
-    return generate(sampler, process, shape, g, bf16=bf16)
+    process, bf16 = OneHotFlow(codec.vocabulary), config.plan.samples_in_bf16(device)
+
+    def chunks(n: int, tokens: Tokens, observed: Tensor) -> Iterator[Tokens]:
+        shape = (n, codec.length)
+        if not bool(observed.any()):
+            return generate(sampler, process, shape, g, bf16=bf16)
+        known = tokens.to(device), observed.to(device)
+        return generate(sampler, process, shape, g, *known, bf16=bf16)
+
+    return chain.from_iterable(chunks(*group) for group in conditions.groups())
 
 
 def _processors(options: SampleOptions) -> list[LogitProcessor]:

@@ -14,6 +14,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.metrics_log import MetricsLog
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.model.training_record import steps_done, write_training_record
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.signals import stop_requests
@@ -32,7 +33,8 @@ def train(
     if is_trained(folder):
         return
     codec = config.codec
-    data = TokenArray(read_tokens(folder / TRAIN, codec), codec.vocabulary)
+    tokens = read_tokens(folder / TRAIN, codec)
+    data = TokenArray(tokens, codec.vocabulary)
     with contextlib.ExitStack() as stack:
         with distributed.first_before_others() as first:
             if first:
@@ -45,12 +47,8 @@ def train(
         kernel = training.train(config.plan.problem(codec, data))
         with distributed.first_before_others() as first:
             if first:
-                write_weights(folder, kernel)
-
-
-def steps_done(folder: Path) -> int:
-    """Optimiser steps of both stages so far, read from the checkpoints."""
-    return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
+                write_training_record(folder, kernel, config, tokens)
+                write_weights(folder, kernel)  # last: now the run counts as trained
 
 
 class RunTraining:
