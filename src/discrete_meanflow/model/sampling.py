@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
@@ -15,9 +16,22 @@ from discrete_meanflow.types import Tokens
 
 def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Iterator[Tokens]:
     """Yield the tokens of ``options.n`` records in chunks. Options are checked before the first."""
-    codec, device = config.codec, kernel.device
     label = None if options.label is None else str(options.label)
-    tokens, observed = (part.to(device) for part in codec.infill(options.infill, label))
+    condition = config.codec.infill(options.infill, label)
+    return complete_tokens(kernel, config, *condition, options)
+
+
+def complete_tokens(
+    kernel: Kernel, config: Config, tokens: Tokens, observed: Tensor, options: SampleOptions
+) -> Iterator[Tokens]:
+    """Yield the tokens of ``options.n`` records in chunks, given those of observed positions.
+
+    Args:
+        tokens: symbols of the observed positions, ``(D,)`` or, per record, ``(n, D)``.
+        observed: bool of the same shape.
+        options: all but ``infill`` and ``label``, which tokens and observed replace.
+    """
+    codec, device = config.codec, kernel.device
     conditional = bool(observed.any())
     if options.guidance != 1 and not conditional:
         raise InputError("guidance needs a condition: set infill or a class")
@@ -26,9 +40,10 @@ def sample_tokens(kernel: Kernel, config: Config, options: SampleOptions) -> Ite
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
     process, shape = OneHotFlow(codec.vocabulary), (options.n, codec.length)
     bf16 = config.plan.samples_in_bf16(device)
-    if conditional:
-        return generate(sampler, process, shape, g, tokens, observed, bf16=bf16)
-    return generate(sampler, process, shape, g, bf16=bf16)
+    if not conditional:
+        return generate(sampler, process, shape, g, bf16=bf16)
+    condition = (tokens.long().to(device), observed.to(device))
+    return generate(sampler, process, shape, g, *condition, bf16=bf16)
 
 
 def _processors(options: SampleOptions) -> list[LogitProcessor]:
