@@ -4,6 +4,7 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
+from discrete_meanflow.cli import evaluation_tables as tables
 from discrete_meanflow.cli.options import RunFolder, embedded
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import Device, EvaluateOptions
@@ -11,7 +12,6 @@ from discrete_meanflow.run.progress import print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from discrete_meanflow.model.eval_samples import EvalSamples
     from discrete_meanflow.model.run_folder import Config
@@ -20,6 +20,10 @@ NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evalu
 NOTE = (
     "'held out' is the score of real data, which a perfect generator would reach. Copies are an\n"
     "exception for strings: held-out strings never occur in training, generated ones may."
+)
+CLASS_NOTE = (
+    "accuracy: mean over classes of the fraction of samples in which a random forest, trained on\n"
+    "real records, finds the class; in parentheses relative to held-out records\n"
 )
 
 
@@ -38,7 +42,8 @@ class Evaluate:
     def __call__(self) -> None:
         from rich.console import Console
 
-        from discrete_meanflow.model.evaluate import LEGEND, draw_evaluation, evaluate
+        from discrete_meanflow.model.eval_figure import draw_evaluation
+        from discrete_meanflow.model.evaluate import evaluate
         from discrete_meanflow.model.run_folder import read_config
         from discrete_meanflow.run.json_files import write_json
 
@@ -50,10 +55,7 @@ class Evaluate:
             return
         evaluation = evaluate(self.run, config, samples)
         write_json(self.run / "evaluation.json", evaluation)
-        console.print(self._table(evaluation))
-        for name in evaluation["scores"]["held out"]:
-            print_line(console, f"{name}: {LEGEND[name]}")
-        print_line(console, NOTE)
+        self._print(evaluation, console)
         written = f"{self.run}/evaluation.json"
         try:
             draw_evaluation(evaluation, self.run / "evaluation.png")
@@ -82,20 +84,43 @@ class Evaluate:
         save_samples(self.run, config, samples)
         return samples
 
-    def _table(self, evaluation: dict[str, Any]) -> "Table":
-        from rich.table import Table
-        from rich.text import Text
+    def _print(self, evaluation: dict[str, Any], console: "Console") -> None:
+        """Print the scores, what they mean, and advice."""
+        from discrete_meanflow.model.evaluate import LEGEND
 
-        count, n = evaluation["records"], self.options.n
-        fewer = ", limited to half of the held-out records" if count < n else ""
-        table = Table(  # narrow: eleven columns fit into eighty characters
-            title=Text(f"{self.run}: {count} samples per row{fewer}"),
-            title_justify="left", box=None, padding=(0, 1, 0, 0),
-        )  # fmt: skip
-        names = list(evaluation["scores"]["held out"])
-        for name in ("", *names):
-            heading = name.replace("-", " ").replace(" ", "\n")
-            table.add_column(heading, justify="right", overflow="fold")
-        for row, scores in evaluation["scores"].items():
-            table.add_row(row, *(f"{scores[name]:.3f}" for name in names))
-        return table
+        count, scores = evaluation["records"], evaluation["scores"]
+        fewer = ", limited to half of the held-out records" * (count < self.options.n)
+        console.print(tables.scores_table(f"{self.run}: {count} samples per row{fewer}", scores))
+        for name in scores["held out"]:
+            print_line(console, f"{name}: {LEGEND[name]}")
+        print_line(console, NOTE + "\n")
+        self._print_completions(evaluation["completions"], count, console)
+        if evaluation["classes"]:
+            self._print_classes(evaluation["classes"], console)
+        for line in evaluation["advice"]:
+            print_line(console, line)
+
+    def _print_completions(
+        self, completions: dict[str, Any], count: int, console: "Console"
+    ) -> None:
+        from discrete_meanflow.model.completions import COMPLETION_SCORES
+
+        if "note" in completions:
+            print_line(console, f"completions: {completions['note']}")
+            return
+        title = f"Completions of {count} held-out records, given the observed positions"
+        console.print(tables.completions_table(title, completions["fractions"]))
+        for name, meaning in COMPLETION_SCORES.items():
+            print_line(console, f"{name}: {meaning}")
+        print_line(console, "in parentheses: unconditional samples, scored at the same positions\n")
+
+    def _print_classes(self, classes: dict[str, Any], console: "Console") -> None:
+        scores, count = classes["scores"], classes["samples"]
+        title = f"Classes found by a classifier in {count} samples, single classes at 1 step"
+        print_line(console, title)
+        console.print(tables.class_table(scores))
+        total = len(scores["1 step, guidance 1"]["per class"])
+        shown = len(tables.shown_classes(scores))
+        if shown < total:
+            print_line(console, f"shown: the {shown} classes with the lowest accuracy of {total}")
+        print_line(console, CLASS_NOTE)

@@ -105,6 +105,11 @@ class Codec(ABC):
         """Positions that encode the class; empty without classes."""
         return []
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes; empty without classes."""
+        return ()
+
     def class_tokens(self, name: str) -> dict[int, int]:
         """The token of each class position for class ``name``."""
         raise InputError(f"class '{name}': {NO_CLASSES}")

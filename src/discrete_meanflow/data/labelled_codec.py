@@ -79,6 +79,10 @@ class LabelledCodec(Codec):
         return list(range(self.inner.length, self.length))
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.classes
+
+    @property
     def allowed(self) -> Tensor | None:
         if self.inner.allowed is None:
             return None

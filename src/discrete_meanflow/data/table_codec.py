@@ -209,6 +209,10 @@ class TableCodec(Codec):
     def class_positions(self) -> list[int]:
         return [] if self.label is None else [self.names.index(self.label)]
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return () if self.label is None else self.levels[self.names.index(self.label)]
+
     def class_tokens(self, name: str) -> dict[int, int]:
         if self.label is None:
             return super().class_tokens(name)

@@ -1,13 +1,12 @@
 """Distances between two sets of sequences, for data without a known distribution."""
 
-import itertools
-
 import numpy
 import torch
 from torch import Tensor
 
 from discrete_meanflow.data.tokens import CHUNK_ROWS, token_dtype
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.metric import forest
 from discrete_meanflow.metric.divergence import frequencies, total_variation
 from discrete_meanflow.types import State
 
@@ -15,8 +14,6 @@ MAX_PAIRS = 1_000  # pairs of positions compared
 MAX_COPIES_SEARCHED = 2_000_000  # training records searched for copies
 MAX_NEIGHBOURS = 20_000  # training records searched for the nearest one
 MAX_COMPARISONS = 2 * 10**9  # symbols compared in that search
-MAX_ONE_HOT = 64  # symbols up to which the classifier sees one-hot features
-TREES = 200
 
 
 def ngram_tv(x: State, y: State, vocabulary: int, order: int = 2, pad: int | None = None) -> float:
@@ -50,25 +47,29 @@ def empirical_tv(x: Tensor, y: Tensor) -> float:
 
 def column_pair_tv(x: State, y: State, vocabulary: int, seed: int = 0) -> float:
     """Total variation between the joint laws of two positions, averaged over pairs."""
-    pairs = _position_pairs(x.shape[1], seed)
+    pairs = position_pairs(x.shape[1], seed)
     if not pairs:
         return 0.0
-    codes = ([_pair_code(z, i, j, vocabulary) for z in (x, y)] for i, j in pairs)
+    codes = ([pair_code(z, i, j, vocabulary) for z in (x, y)] for i, j in pairs)
     return sum(empirical_tv(a, b) for a, b in codes) / len(pairs)
 
 
-def _position_pairs(length: int, seed: int) -> list[tuple[int, int]]:
-    """All pairs of positions, or ``MAX_PAIRS`` random ones."""
-    pairs = list(itertools.combinations(range(length), 2))
-    if len(pairs) <= MAX_PAIRS:
-        return pairs
-    chosen = numpy.random.default_rng(seed).choice(len(pairs), MAX_PAIRS, replace=False)
-    return [pairs[i] for i in chosen]
+def position_pairs(length: int, seed: int, most: int = MAX_PAIRS) -> list[tuple[int, int]]:
+    """All pairs of positions ``i < j``, or ``most`` random ones."""
+    total = length * (length - 1) // 2
+    if total <= most:
+        numbers = numpy.arange(total)
+    else:
+        numbers = numpy.random.default_rng(seed).choice(total, most, replace=False)
+    # Pairs are numbered by i, then j: there may be too many for a list.
+    first = numpy.arange(length) * (2 * length - numpy.arange(length) - 1) // 2
+    i = numpy.searchsorted(first[:-1], numbers, "right") - 1
+    return list(zip(i.tolist(), (numbers - first[i] + i + 1).tolist(), strict=True))
 
 
-def _pair_code(z: State, i: int, j: int, vocabulary: int) -> Tensor:
+def pair_code(z: State, i: int, j: int, vocabulary: int) -> Tensor:
     """One integer for the symbols at positions i and j."""
-    return z[:, i].long() * vocabulary + z[:, j]
+    return z[..., i].long() * vocabulary + z[..., j]
 
 
 def pairs_seen(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
@@ -77,9 +78,9 @@ def pairs_seen(x: State, train: State, vocabulary: int, seed: int = 0) -> float:
     At most ``MAX_PAIRS`` pairs of positions are checked.
     """
     all_seen = torch.ones(len(x), dtype=torch.bool)
-    for i, j in _position_pairs(x.shape[1], seed):
-        seen = _pair_code(train, i, j, vocabulary).unique()
-        all_seen &= torch.isin(_pair_code(x, i, j, vocabulary), seen)
+    for i, j in position_pairs(x.shape[1], seed):
+        seen = pair_code(train, i, j, vocabulary).unique()
+        all_seen &= torch.isin(pair_code(x, i, j, vocabulary), seen)
     return all_seen.double().mean().item()
 
 
@@ -117,23 +118,13 @@ def c2st_auc(x: State, y: State, seed: int = 0) -> float:
     indistinguishable, 1 perfectly separable (Lopez-Paz & Oquab 2017, arXiv:1610.06545, with the
     AUC instead of the accuracy).
     """
-    try:
-        from sklearn.ensemble import RandomForestClassifier
-        from sklearn.metrics import roc_auc_score
-    except ImportError:
-        raise InputError("the two-sample test needs: pip install scikit-learn") from None
     count = min(len(x), len(y))
     if count < 4:
         raise InputError(f"the two-sample test needs at least 4 records of each, got {count}")
     both = torch.cat([x[:count], y[:count]])
-    largest = int(both.max())
-    # Boolean one-hot features; torch's one_hot would use eight bytes for each.
-    one_hot = largest < MAX_ONE_HOT
-    features = (both[..., None] == torch.arange(largest + 1)).flatten(1) if one_hot else both
-    target = numpy.repeat([0, 1], count)
+    features = forest.features(both, int(both.max()) + 1).numpy()
+    from_y = torch.arange(2 * count) >= count
     order = numpy.random.default_rng(seed).permutation(2 * count)
     train, test = order[:count], order[count:]
-    forest = RandomForestClassifier(TREES, random_state=seed, n_jobs=-1)
-    forest.fit(features.numpy()[train], target[train])
-    score = forest.predict_proba(features.numpy()[test])[:, -1]
-    return float(roc_auc_score(target[test], score))
+    classifier = forest.random_forest(seed).fit(features[train], from_y[train])
+    return forest.auc(from_y[test], classifier.predict_proba(features[test])[:, -1])

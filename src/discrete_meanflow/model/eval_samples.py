@@ -4,7 +4,7 @@ The machine that draws them may have a GPU, and the one that scores them scikit-
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy
@@ -17,6 +17,7 @@ from discrete_meanflow.files import digest
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model import tensor_files
+from discrete_meanflow.model.conditional_samples import conditions
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
 from discrete_meanflow.model.prepare import FEWEST_HELD_OUT
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
@@ -81,12 +82,14 @@ class EvalSamples:
         tokens: samples by number of steps.
         bits: bits per symbol by row of the table; empty without a reference LM.
         environment: where they were drawn.
+        conditional: samples by name of their condition; empty in files of earlier versions.
     """
 
     options: EvaluateOptions
     tokens: dict[int, State]
     bits: dict[str, float]
     environment: Json
+    conditional: dict[str, State] = field(default_factory=dict)
 
     def rows(self, split: EvalSplit) -> dict[str, State]:
         """All records that are scored, by row of the table."""
@@ -107,7 +110,11 @@ def draw(folder: Path, config: Config, kernel: Kernel, options: EvaluateOptions)
         k: torch.cat(list(sample_tokens(kernel, config, SampleOptions(count, k, options.seed))))
         for k in options.steps
     }
-    samples = EvalSamples(options, tokens, {}, environment())
+    conditional = {
+        name: condition.draw(kernel, config, options.seed)
+        for name, condition in conditions(codec, split.real, options.n).items()
+    }
+    samples = EvalSamples(options, tokens, {}, environment(), conditional)
     if lm_records is None:
         return samples
     device, length = str(kernel.device), codec.bare.length
@@ -123,8 +130,9 @@ def save_samples(folder: Path, config: Config, samples: EvalSamples) -> None:
         "bits": samples.bits,
         "environment": samples.environment,
         "weights": _weights_digest(folder),
+        "conditional": bool(samples.conditional),
     }
-    tokens = {str(k): x for k, x in samples.tokens.items()}
+    tokens = {str(k): x for k, x in samples.tokens.items()} | samples.conditional
     metadata = {name: json.dumps(value) for name, value in content.items()}
     tensor_files.write_tokens(folder / SAMPLES, tokens, config.codec.vocabulary, metadata)
 
@@ -137,7 +145,7 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
     path, weights = folder / SAMPLES, _weights_digest(folder)
     if not path.is_file():
         return None
-    saved, digest_then = _read_saved(path)
+    saved, digest_then, conditional = _read_saved(path)
     gpu, elsewhere = saved.environment["gpu"], saved.environment["gpu"] != environment()["gpu"]
     if saved.options != options and (weights is None or elsewhere):
         where = f", drawn on {gpu or saved.environment['machine']}" * elsewhere
@@ -147,17 +155,30 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
         )
     if saved.options != options or weights not in (None, digest_then):
         return None
-    tensors = tensor_files.read_tensors(path, {str(k) for k in options.steps})
-    count = len(EvalSplit.read(folder, config.codec, options.n).real)
-    for tokens in tensors.values():
+    split = EvalSplit.read(folder, config.codec, options.n)
+    expected = conditions(config.codec, split.real, options.n) if conditional else {}
+    steps = {str(k): k for k in options.steps}
+    tensors = tensor_files.read_tensors(path, {*steps, *expected})
+    for name, tokens in tensors.items():
         tensor_files.check_tokens(path, tokens, config.codec)
-        if len(tokens) != count:
-            raise InputError(f"{path} is damaged: {len(tokens)} samples, not {count}; delete it")
-    return replace(saved, tokens={k: tensors[str(k)] for k in options.steps})
+        if name in steps and len(tokens) != len(split.real):
+            wrong = f"{len(tokens)} samples, not {len(split.real)}"
+            raise InputError(f"{path} is damaged: {wrong}; delete it")
+        if name in expected and not expected[name].is_met(tokens):
+            raise InputError(f"{path} is damaged: samples differ from their condition; delete it")
+    return replace(
+        saved,
+        tokens={k: tensors[name] for name, k in steps.items()},
+        conditional={name: tensors[name] for name in expected},
+    )
 
 
-def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
-    """The saved samples, without their tokens, and the digest of the weights that drew them."""
+def _read_saved(path: Path) -> tuple[EvalSamples, str | None, bool]:
+    """The saved samples, without their tokens.
+
+    Also the digest of the weights that drew them, and whether there are conditional samples, which
+    earlier versions did not draw.
+    """
     try:
         metadata = tensor_files.read_metadata(path)
         content = {name: json.loads(value) for name, value in metadata.items()}
@@ -169,7 +190,8 @@ def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
             raise ValueError(f"bits of {bits}")
         for value in where.values():
             str.encode(value or "")  # raises unless it is valid text
-        return EvalSamples(options, {}, bits, where), content["weights"]
+        samples = EvalSamples(options, {}, bits, where)
+        return samples, content["weights"], bool(content.get("conditional"))
     except DAMAGED as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
 

@@ -1,6 +1,5 @@
 """Score samples against held-out records. The score of real data is the best reachable."""
 
-import io
 from functools import cached_property
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.tokens import CHUNK_ROWS
-from discrete_meanflow.errors import InputError
-from discrete_meanflow.files import write_atomically
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
-from discrete_meanflow.model.eval_samples import REAL, EvalSamples, EvalSplit
+from discrete_meanflow.model.advice import advise
+from discrete_meanflow.model.class_accuracy import score_classes
+from discrete_meanflow.model.completions import score_completions
+from discrete_meanflow.model.eval_samples import EvalSamples, EvalSplit
 from discrete_meanflow.model.run_folder import TRAIN, Config
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.run.json_files import Json
@@ -36,22 +36,17 @@ LEGEND = {
     "entropy": "entropy of the symbols of a sample, in bits",
     "valid": "fraction of valid molecules or sequences; in tables, of rows with known value pairs",
 }
-RED, GREY = "#c8553d", "#8a8f98"
-STYLE = {
-    "figure.dpi": 130,
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-}
 
 
 def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
-    """Scores at each number of steps, and those of held-out records."""
-    train = read_tokens(folder / TRAIN, config.codec)
-    split = EvalSplit.read(folder, config.codec, samples.options.n)
+    """Scores of samples at each number of steps, of held-out records and of conditional samples."""
+    codec, train = config.codec, read_tokens(folder / TRAIN, config.codec)
+    split = EvalSplit.read(folder, codec, samples.options.n)
     evaluator = Evaluator(config, train, split.reference)
+    rows = samples.rows(split)
+    scores = {name: evaluator(x, samples.bits.get(name)) for name, x in rows.items()}
+    completions = score_completions(codec, train, split, samples, scores)
+    classes = score_classes(codec, train, split, samples)
     return {
         "records": len(split.real),
         "seed": samples.options.seed,
@@ -61,9 +56,10 @@ def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
             "nearest": two_samples.neighbours_among(split.real, train),
         },
         "environment": samples.environment,
-        "scores": {
-            name: evaluator(x, samples.bits.get(name)) for name, x in samples.rows(split).items()
-        },
+        "scores": scores,
+        "completions": completions,
+        "classes": classes,
+        "advice": advise(completions, classes, len(split.real)),
     }
 
 
@@ -129,31 +125,3 @@ def _well_formed(x: State, pad: int | None) -> float:
     ended = x == pad
     continues = (ended[:, :-1] & ~ended[:, 1:]).any(1)
     return (~ended[:, 0] & ~continues).double().mean().item()
-
-
-def draw_evaluation(evaluation: Json, path: Path) -> None:
-    """Write a PNG figure: each score against the number of steps."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "the figure needs matplotlib: pip install 'discrete-meanflow[figures]'"
-        ) from None
-    scores = dict(evaluation["scores"])
-    real = scores.pop(REAL)
-    steps = [int(name.split()[0]) for name in scores]
-    with rc_context(STYLE):
-        figure = Figure(figsize=(2.2 * len(real), 2.4))
-        axes = figure.subplots(1, len(real), squeeze=False)
-        for axis, (name, score) in zip(axes.flat, real.items(), strict=True):
-            axis.plot(steps, [row[name] for row in scores.values()], "o-", ms=3, color=RED)
-            axis.axhline(score, color=GREY, ls="--", lw=1)
-            axis.set_xscale("log")
-            axis.set_xticks(steps, steps)
-            axis.minorticks_off()
-            axis.set_title(name)
-        figure.supxlabel("steps (dashed: held-out records)")
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png")
-    write_atomically(path, buffer.getvalue())
