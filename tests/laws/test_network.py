@@ -71,7 +71,7 @@ def test_the_derivative_in_t_is_the_finite_difference(network):
     x, r, t = batch(4)
     exact = forward_mode(lambda t: network(x, r, t), t)
     finite = finite_difference(lambda t: network(x, r, t), t)
-    assert (exact - finite).abs().max() < 1e-7
+    assert (exact - finite).abs().max() < 1e-6  # the clock is linear between the points of a table
     blind = network is NETWORKS["diagonal"]
     assert (exact.abs().max() == 0) == blind
 

@@ -27,7 +27,7 @@ from discrete_meanflow.model import (
 )
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
-from discrete_meanflow.model.plan import TEACHER_ODE_STEPS, Plan
+from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.progress import ProgressEvent
 from discrete_meanflow.sampler import chunk_size
@@ -222,7 +222,7 @@ def test_work_grows_through_both_stages_and_the_teacher_pairs():
     assert all(a < b for a, b in itertools.pairwise(work))
     # A forward pass is a third of a step; the batch of the second stage is twice as large.
     assert work[-1] == 1
-    assert work[100] == pytest.approx(100 / (100 + TEACHER_ODE_STEPS + 2 * 50))
+    assert work[100] == pytest.approx(100 / (100 + plan.ode_steps + 2 * 50))
     assert plan.distillation.recipe.batch == 2 * plan.teacher_recipe.batch
 
 

@@ -9,6 +9,8 @@ from discrete_meanflow.types import State
 
 SORTED = 1 << 25  # tokens whose rows are sorted together
 HELD_OUT_FRACTION, MOST_HELD_OUT = 0.15, 10_000  # by default
+FEWEST_HELD_OUT = 8  # records that an evaluation needs
+REPEATS = 10  # occurrences per distinct string, from which strings are samples of a small law
 FACTOR = 1 << 63  # random factors of the row sums are smaller
 
 
@@ -76,7 +78,8 @@ def train_test_split(
 
     Strings are kept once, and no string is in both parts. Rows of a table and arrays are samples
     of a law in which some values are more likely, so their duplicates stay, and the held-out part
-    is a sample of the same law.
+    is a sample of the same law. So are strings of which each occurs ten times or more on average:
+    to hold a string out would be to remove it from the law.
 
     Args:
         tokens: records, ``(N, D)``.
@@ -88,6 +91,7 @@ def train_test_split(
     if len(once) < 2:
         raise DataError("the data has only one distinct record; a generator needs more")
     duplicates = len(tokens) - len(once)
+    keep_duplicates |= len(tokens) >= REPEATS * len(once)
     name = "duplicates kept" if keep_duplicates else "duplicates removed"
     rows, groups = (numpy.arange(len(tokens)) if keep_duplicates else once), None
     if not keep_duplicates and length is not None and length < tokens.shape[1]:
@@ -118,5 +122,6 @@ def split_off_end(tokens: State, held_out: int | None) -> tuple[State, State]:
 
 
 def default_held_out(count: int) -> int:
-    """15 % of the records, at most 10,000."""
-    return max(1, min(MOST_HELD_OUT, int(HELD_OUT_FRACTION * count)))
+    """15 % of the records, at most 10,000; one if these are too few for an evaluation."""
+    held_out = min(MOST_HELD_OUT, int(HELD_OUT_FRACTION * count))
+    return held_out if held_out >= FEWEST_HELD_OUT else 1

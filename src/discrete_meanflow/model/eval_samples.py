@@ -12,6 +12,7 @@ import torch
 
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.kind import Kind, Windows
+from discrete_meanflow.data.split import FEWEST_HELD_OUT
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
 from discrete_meanflow.kernel import Kernel
@@ -19,7 +20,6 @@ from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model import tensor_files
 from discrete_meanflow.model.conditional_samples import conditions
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
-from discrete_meanflow.model.prepare import FEWEST_HELD_OUT
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.environment import environment

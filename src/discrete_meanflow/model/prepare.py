@@ -7,7 +7,12 @@ from discrete_meanflow.data import TokenArray
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Kind, Table
-from discrete_meanflow.data.split import first_occurrences, split_off_end, train_test_split
+from discrete_meanflow.data.split import (
+    FEWEST_HELD_OUT,
+    first_occurrences,
+    split_off_end,
+    train_test_split,
+)
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
@@ -20,7 +25,6 @@ from discrete_meanflow.types import State
 
 LATE = 1.2  # times the requested time, from which a hint is printed
 FEW_STEPS = 200  # per stage, below which samples are poor
-FEWEST_HELD_OUT = 8  # records that an evaluation needs
 
 
 def prepare(

@@ -15,7 +15,6 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import empirical_tv
 from discrete_meanflow.model.options import SampleOptions
-from discrete_meanflow.model.plan import TEACHER_ODE_STEPS
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAINING, Config, is_trained
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.json_files import Json, read_json, write_json
@@ -29,6 +28,7 @@ POOR_TV = 0.2
 # Of the fraction in the data. A perfect generator that draws n times from n equally likely records
 # has 1 - 1/e = 63 % distinct ones. Names: 0.1 % after 40 steps, 31 % after 2,000, 99 % after 6,000.
 POOR_DISTINCT = 0.5
+MANY_STEPS = 16  # that a finished teacher needs
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def write_training_record(folder: Path, kernel: Kernel, config: Config, train: S
     # The TV of two halves is larger than that of two samples of full size.
     real = Scores(Scores.of(*halves).symbol_tv, Scores.of(data, data).distinct)
     samples: dict[str, Json] = {}
-    for steps in (1, TEACHER_ODE_STEPS):
+    for steps in (1, MANY_STEPS):
         tokens = torch.cat(list(sample_tokens(kernel, config, SampleOptions(count, steps, seed=0))))
         scores = Scores.of(tokens, data)
         samples[str(steps)] = asdict(scores)
@@ -107,8 +107,8 @@ def sampling_note(folder: Path, config: Config, steps: int = 1) -> str | None:
         return _poor_note(folder, config, steps)
     done = f"{steps_done(folder):,} of {config.plan.steps:,} steps"
     note = f"training of {folder} is not finished ({done}), so samples may be poor"
-    if steps < TEACHER_ODE_STEPS and not (folder / CHECKPOINTS[1]).exists():
-        note += f"; its first stage learns only short steps: use --steps {TEACHER_ODE_STEPS}"
+    if steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():
+        note += f"; its first stage learns only short steps: use --steps {MANY_STEPS}"
     return note
 
 
