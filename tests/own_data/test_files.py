@@ -29,7 +29,7 @@ from discrete_meanflow.data.content import FastaFile, read_text
 from discrete_meanflow.data.detect import detect
 from discrete_meanflow.data.labelled_codec import add_classes, read_classes
 from discrete_meanflow.data.read_table import read_parquet, read_table
-from discrete_meanflow.data.split import train_test_split
+from discrete_meanflow.data.split import default_held_out, train_test_split
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
@@ -585,6 +585,10 @@ def test_split_keeps_repeated_rows_and_separates_strings():
     assert abs(halves[0].mean() - halves[1].mean()) < 40  # 100 if they were sorted
     train, apart, note = train_test_split(rows, 4, 0, False)
     assert (len(train), len(apart), note["duplicates removed"]) == (7, 4, 89)
+    # Strings that occur ten times or more are draws from a small law.
+    train, apart, note = train_test_split(rows[:93], 20, 0, False)
+    assert (len(train), len(apart), note["duplicates kept"]) == (73, 20, 89)
+    assert [default_held_out(n) for n in (16, 53, 54, 10**6)] == [1, 1, 8, 10_000]
     classes = torch.tensor([[i // 2, i // 2, i % 2] for i in range(40)])
     # Each string has two classes and must not be on both sides.
     sides = train_test_split(classes, 5, 0, False, 2)[:2]

@@ -49,9 +49,20 @@ def test_long_runs_are_compiled():
     ]
 
 
+def test_small_states_get_a_small_network_and_large_batches_on_a_cpu():
+    small, large = ArrayCodec((3,), 4), ArrayCodec((16,), 16)
+    assert default_size(large, "cpu", 10**6) == sizing.CPU_SIZE
+    assert default_size(small, "cpu", 10**6) == sizing.CPU_SIZE * 12 / sizing.SMALL_STATE
+    plans = [choose(codec, "cpu", default_size(codec, "cpu", 10**6)) for codec in (small, large)]
+    assert plans[0].width < plans[1].width
+    assert plans[0].batch > plans[1].batch
+    assert plans[0].ode_steps > plans[1].ode_steps
+    assert choose(small, "cuda", 1e5).batch == choose(large, "cuda", 1e5).batch
+
+
 def test_small_data_gets_a_small_network_on_a_gpu():
     few = ArrayCodec((4,), 4)
-    assert default_size(few, "cpu", 10**6) == default_size(few, "cpu", 10**9) == sizing.CPU_SIZE
+    assert default_size(few, "cpu", 10**6) == default_size(few, "cpu", 10**9)
     assert default_size(few, "cuda", 10**6) == 3e6
     assert (
         default_size(ArrayCodec((4,), 2**10), "cuda", 10**6) == 6e6
@@ -191,9 +202,9 @@ def test_plan_is_read_back_from_json(tmp_path):
 def test_folder_of_another_version_is_one_line(tmp_path):
     folder = prepared(tmp_path / "run")
     path, content = folder / "config.json", json.loads((folder / "config.json").read_text())
-    for version, shown in (("discrete-meanflow run 1", "1"), (3, "3"), (None, "unknown")):
+    for version, shown in (("discrete-meanflow run 1", "1"), (2, "2"), (None, "unknown")):
         path.write_text(json.dumps(content | {"format": version}))
-        message = rf"was written by another version \(format {shown}, this is 2\); train again"
+        message = rf"was written by another version \(format {shown}, this is 3\); train again"
         with pytest.raises(InputError, match=message):
             run.read_config(folder)
 
