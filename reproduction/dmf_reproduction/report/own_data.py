@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dmf_reproduction.report.conditional import classes_markdown, completions_markdown
 from dmf_reproduction.report.table import grid_markdown
 
 Json = dict[str, Any]
@@ -13,6 +14,8 @@ DIRECTIONS = {
     **dict.fromkeys(("well-formed", "valid", "unique", "pair covariance", "known words"), "↑"),
     **dict.fromkeys(("pair TV", "triple TV", "copies", "C2ST AUC", "bits"), "↓"),
 }
+COMPLETIONS = "Completions given the observed positions; in parentheses, unconditional samples:"
+CLASSES = "Samples in which a classifier of real records finds the requested class:"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class OwnRun:
     records: int
     scores: dict[str, dict[str, float]]  # by number of steps
     held_out: dict[str, float]  # scores of held-out records
+    completions: Json  # empty in records of earlier versions
+    classes: Json  # empty without classes
 
     @classmethod
     def read(cls, folder: Path) -> "OwnRun":
@@ -39,6 +44,8 @@ class OwnRun:
             evaluation["records"],
             {name.split()[0]: score for name, score in scores.items()},
             held_out,
+            evaluation.get("completions", {}),
+            evaluation.get("classes", {}),
         )
 
     @property
@@ -70,4 +77,8 @@ def own_data_section(results: Path) -> str:
             run.table(),
             "",
         ]
+        if run.completions:
+            parts += [COMPLETIONS, "", completions_markdown(run.completions), ""]
+        if run.classes:
+            parts += [CLASSES, "", classes_markdown(run.classes), ""]
     return "\n".join(parts)
