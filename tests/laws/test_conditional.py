@@ -118,7 +118,7 @@ def test_adjacent_pairs_after_the_end_do_not_count():
     observed = torch.tensor([[False, True, False]])
     assert adjacent_pair_tv(short, long, observed, V, pad=3) == 0  # only 03 counts
     assert adjacent_pair_tv(short, long, observed, V) == 0.5
-    assert adjacent_pair_tv(short[:, 1:], short[:, 1:], observed[:, 1:], V, pad=3) == 0
+    assert adjacent_pair_tv(short[:, 1:], short[:, 1:], observed[:, 1:], V, pad=3) is None
 
 
 def test_position_pair_tv_needs_enough_records():

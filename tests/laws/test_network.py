@@ -1,5 +1,7 @@
 """Laws of every network: shapes, times per position, and derivatives in t."""
 
+import copy
+
 import pytest
 import torch
 
@@ -261,3 +263,21 @@ def test_short_sequences_of_narrow_heads_have_the_efficient_kernel(
         others = cuda.flash_sdp_enabled(), cuda.cudnn_sdp_enabled()
         assert cuda.mem_efficient_sdp_enabled()
         assert others == ((False, False) if efficient_alone else (True, True))
+
+
+@pytest.mark.parametrize("name", ["DiT", "flat"])
+def test_observed_positions_have_weights_of_their_own(name):
+    """They get a gradient if and only if a position is observed."""
+    network = copy.deepcopy(NETWORKS[name])
+    x, r, t = batch(4)
+    own = {"DiT": "observed_symbol.weight", "flat": "first.weight"}[name]
+    for observed in (False, True):
+        times = [s.expand(4, LENGTH).clone() for s in (r, t)]
+        for time in times:
+            time[:, 1] = 1.0 if observed else time[:, 1]
+        gradient = torch.autograd.grad(
+            network(x, *times).square().sum(), dict(network.named_parameters())[own]
+        )[0]
+        if name == "flat":  # per position: points, two times, observed points, mask
+            gradient = gradient.unflatten(1, (LENGTH, -1))[:, 1, STATES + 2 :]
+        assert bool(gradient.any()) == observed

@@ -381,29 +381,6 @@ def test_saved_conditional_samples_are_checked(labelled, small_forests, tmp_path
             load_samples(folder, labelled.config, options)
 
 
-def test_samples_of_an_earlier_version_are_scored(
-    labelled, small_forests, tmp_path, monkeypatch, capsys
-):
-    """They have no conditional samples, and their weights may have stayed elsewhere."""
-    folder, options = tmp_path / "run", EvaluateOptions(8, (1,))
-    labelled.save(folder)
-    samples = draw(folder, labelled.config, labelled.kernel, options)
-    save_samples(folder, labelled.config, replace(samples, conditional={}))
-    path = folder / "samples.safetensors"
-    with safe_open(path, "pt") as file:
-        metadata = {k: v for k, v in file.metadata().items() if k != "conditional"}
-        tensors = {"1": file.get_tensor("1")}
-    save_file(tensors, path, metadata)
-    (folder / "weights.safetensors").unlink()
-    words = ("evaluate", folder, "-n", 8, "--steps", 1)
-    code, shown, err = in_process(monkeypatch, capsys, *words)
-    assert code == 0, err
-    assert "completions: samples.safetensors is of an earlier version" in shown
-    evaluation = json.loads((folder / "evaluation.json").read_text())
-    assert evaluation["classes"] == {}
-    assert evaluation["scores"].keys() == {"held out", "1 step"}
-
-
 def test_records_of_one_position_have_no_completions(small_forests, tmp_path, monkeypatch, capsys):
     path = tmp_path / "one.csv"
     path.write_text("colour\n" + "red\nblue\ngrey\n" * 20)

@@ -28,7 +28,7 @@ def classes_markdown(classes: Json) -> str:
     real = scores.pop("held out")["accuracy"]
     table = [["", "accuracy ↑", "relative to held-out data"]]
     for name, score in scores.items():
-        table.append([name, f"{score['accuracy']:.3f}", f"{score['ratio to held out']:.3f}"])
+        table.append([name, f"{score['accuracy']:.3f}", _number(score["ratio to held out"])])
     table.append(["held-out data", f"{real:.3f}", "1"])
     return grid_markdown(table)
 

@@ -77,7 +77,7 @@ def own_data_section(results: Path) -> str:
             run.table(),
             "",
         ]
-        if run.completions:
+        if "fractions" in run.completions:
             parts += [COMPLETIONS, "", completions_markdown(run.completions), ""]
         if run.classes:
             parts += [CLASSES, "", classes_markdown(run.classes), ""]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evaluate]'"
 NOTE = (
     "'held out' is the score of real data, which a perfect generator would reach. Copies are an\n"
-    "exception for strings: held-out strings never occur in training, generated ones may."
+    "exception for deduplicated strings: held-out ones never occur in training, generated ones may."
 )
 CLASS_NOTE = (
     "accuracy: mean over classes of the fraction of samples in which a random forest, trained on\n"

@@ -22,4 +22,5 @@ class Export:
         difference = OneStepModel.load(self.run, "cpu").export(self.onnx)
         # Not on standard output, which may be the file.
         line = f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}"
-        print(line, file=sys.stderr)
+        if sys.stderr is not None:  # print would use standard output
+            print(line, file=sys.stderr)

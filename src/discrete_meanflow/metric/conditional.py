@@ -51,10 +51,10 @@ def completion_auc(x: State, y: State, observed: Tensor, seed: int = 0) -> float
 
 def adjacent_pair_tv(
     x: State, y: State, observed: Tensor, vocabulary: int, pad: int | None = None
-) -> float:
+) -> float | None:
     """Total variation of adjacent symbols of which one is observed, at any position.
 
-    Whether the first or the second is observed is part of the pair.
+    Whether the first or the second is observed is part of the pair. None if there is no pair.
 
     Args:
         pad: pairs that begin with this token lie after the end of a string and do not count.
@@ -65,7 +65,7 @@ def adjacent_pair_tv(
         pairs = 2 * (z[:, :-1] * vocabulary + z[:, 1:]) + observed[:, :-1]
         counted = one_observed if pad is None else one_observed & (z[:, :-1] != pad)
         codes.append(pairs[counted])
-    return empirical_tv(*codes) if any(map(len, codes)) else 0.0
+    return empirical_tv(*codes) if any(map(len, codes)) else None
 
 
 def position_pair_tv(

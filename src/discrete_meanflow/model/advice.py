@@ -6,7 +6,8 @@ from discrete_meanflow.model.eval_samples import row_name
 from discrete_meanflow.run.json_files import Json
 
 MARGIN = 0.03  # by which the AUC or accuracy at one step may be worse without advice
-FEWEST_RECORDS = 200  # with fewer, noise exceeds the margin
+FEWEST_RECORDS = 200  # with fewer, the noise of the AUC exceeds the margin
+FEWEST_CLASS_SAMPLES = 1000  # the same for the accuracy
 
 
 def advise(completions: Json, classes: Json, records: int) -> list[str]:
@@ -25,7 +26,7 @@ def advise(completions: Json, classes: Json, records: int) -> list[str]:
                 f"Conditional samples gain from more steps: {AUC} {auc[1]:.2f} at 1 step, "
                 f"{auc[k]:.2f} at {k}; use dmf sample RUN --infill ... --steps {k}"
             )
-    if classes and classes["samples"] >= FEWEST_RECORDS:
+    if classes and classes["samples"] >= FEWEST_CLASS_SAMPLES:
         scores = classes["scores"]
         accuracy = {k: scores[f"{row_name(k)}, guidance 1"]["accuracy"] for k in STEPS}
         if (k := sufficient_steps({steps: -value for steps, value in accuracy.items()})) > 1:

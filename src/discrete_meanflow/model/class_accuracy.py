@@ -76,7 +76,7 @@ class ClassAccuracy:
 
 def score_classes(codec: Codec, train: State, split: EvalSplit, samples: EvalSamples) -> Json:
     """Accuracy on held-out records and on samples, by number of steps and guidance."""
-    if not has_class_samples(codec) or not samples.conditional:
+    if not has_class_samples(codec):
         return {}
     classes = requested_classes(codec, samples.options.n)
     score = ClassAccuracy(codec, train, torch.cat([split.reference, split.real]))

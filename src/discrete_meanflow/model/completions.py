@@ -27,7 +27,6 @@ COMPLETION_SCORES = {
 COMPLETED = {row_name(k): k for k in STEPS}  # rows of completions
 UNCONDITIONAL = "unconditional, "  # precedes the rows of unconditional samples
 ONE_POSITION = "records of one position have nothing to condition on"
-NOT_DRAWN = "samples.safetensors is of an earlier version and has none; delete it to draw them"
 
 
 def score_completions(
@@ -43,8 +42,8 @@ def score_completions(
             not depend on the record tells the forest nothing.
     """
     counts, codec = observed_counts(codec), codec.bare
-    if not counts or not samples.conditional:
-        return {"note": NOT_DRAWN if counts else ONE_POSITION}
+    if not counts:
+        return {"note": ONE_POSITION}
     reference, train = (z[:, : codec.length] for z in (split.reference, train))
     observed = torch.stack([masks(len(reference), codec.length, c) for c in counts.values()])
     sets = [_record_sets(codec, split, samples, count) for count in counts.values()]

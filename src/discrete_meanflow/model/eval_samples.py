@@ -4,7 +4,7 @@ The machine that draws them may have a GPU, and the one that scores them scikit-
 """
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy
@@ -82,14 +82,14 @@ class EvalSamples:
         tokens: samples by number of steps.
         bits: bits per symbol by row of the table; empty without a reference LM.
         environment: where they were drawn.
-        conditional: samples by name of their condition; empty in files of earlier versions.
+        conditional: samples by name of their condition.
     """
 
     options: EvaluateOptions
     tokens: dict[int, State]
     bits: dict[str, float]
     environment: Json
-    conditional: dict[str, State] = field(default_factory=dict)
+    conditional: dict[str, State]
 
     def rows(self, split: EvalSplit) -> dict[str, State]:
         """All records that are scored, by row of the table."""
@@ -130,7 +130,6 @@ def save_samples(folder: Path, config: Config, samples: EvalSamples) -> None:
         "bits": samples.bits,
         "environment": samples.environment,
         "weights": _weights_digest(folder),
-        "conditional": bool(samples.conditional),
     }
     tokens = {str(k): x for k, x in samples.tokens.items()} | samples.conditional
     metadata = {name: json.dumps(value) for name, value in content.items()}
@@ -145,7 +144,7 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
     path, weights = folder / SAMPLES, _weights_digest(folder)
     if not path.is_file():
         return None
-    saved, digest_then, conditional = _read_saved(path)
+    saved, digest_then = _read_saved(path)
     gpu, elsewhere = saved.environment["gpu"], saved.environment["gpu"] != environment()["gpu"]
     if saved.options != options and (weights is None or elsewhere):
         where = f", drawn on {gpu or saved.environment['machine']}" * elsewhere
@@ -156,7 +155,7 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
     if saved.options != options or weights not in (None, digest_then):
         return None
     split = EvalSplit.read(folder, config.codec, options.n)
-    expected = conditions(config.codec, split.real, options.n) if conditional else {}
+    expected = conditions(config.codec, split.real, options.n)
     steps = {str(k): k for k in options.steps}
     tensors = tensor_files.read_tensors(path, {*steps, *expected})
     for name, tokens in tensors.items():
@@ -173,12 +172,8 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
     )
 
 
-def _read_saved(path: Path) -> tuple[EvalSamples, str | None, bool]:
-    """The saved samples, without their tokens.
-
-    Also the digest of the weights that drew them, and whether there are conditional samples, which
-    earlier versions did not draw.
-    """
+def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
+    """The saved samples, without their tokens, and the digest of the weights that drew them."""
     try:
         metadata = tensor_files.read_metadata(path)
         content = {name: json.loads(value) for name, value in metadata.items()}
@@ -190,8 +185,7 @@ def _read_saved(path: Path) -> tuple[EvalSamples, str | None, bool]:
             raise ValueError(f"bits of {bits}")
         for value in where.values():
             str.encode(value or "")  # raises unless it is valid text
-        samples = EvalSamples(options, {}, bits, where)
-        return samples, content["weights"], bool(content.get("conditional"))
+        return EvalSamples(options, {}, bits, where, {}), content["weights"]
     except DAMAGED as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
 

@@ -14,23 +14,22 @@ from discrete_meanflow.network import DiT
 from discrete_meanflow.training import Distributed
 
 # How the size of the network and of a step follow from the data and the device.
-CPU_SIZE = 2e6  # parameters, at most
+CPU_SIZE = 2.3e6  # parameters, at most
 SMALL_STATE = 250  # numbers in a state below which a smaller network trains longer and better
-SMALL_STATE_BATCH = 1024  # a step of a small network costs little more than one of a smaller batch
-SMALL_STATE_LEARNING_RATE = 2e-3
-ODE_STEPS, SMALL_STATE_ODE_STEPS = 16, 32  # of the teacher; many steps are cheap for small states
+SMALL_SIZE = 5e5  # parameters of an MLP below which a CPU has time for more than small batches
+ODE_STEPS, SMALL_ODE_STEPS = 16, 32  # of the teacher; the second with a small MLP
 GPU_SIZE = 16e6  # parameters, at most
 PARAMETERS_PER_TOKEN = 3  # on a GPU, which has the time to memorise small data
 BITS_PER_LETTER = 5  # a symbol of a larger alphabet carries more, and counts for more
 FLAT_STATE = 2**14  # numbers in a state up to which an MLP over all of them is cheap
 MLP_LAYERS = 3
 GPU_BATCH = 512
-MLP_BATCH = 256
+MLP_BATCH, SMALL_BATCH = 256, 1024  # the second with a small MLP
 CPU_ATTENTION_BATCH = 64
 CPU_STEP = 2e10  # operations of a step with attention on a CPU
 CPU_BLOCK = 3e11  # operations of a block on a CPU: a few seconds, as stops wait for it
 MOST_BLOCK = 100  # steps
-LEARNING_RATE = 1e-3
+LEARNING_RATE, SMALL_LEARNING_RATE = 1e-3, 2e-3  # the second with a small MLP
 LARGE_SIZE = 5e6  # parameters from which the learning rate is smaller
 LARGE_LEARNING_RATE = 6e-4
 MINIBATCH_OT = 1024  # with attention; over a flattened state it does not pay
@@ -63,13 +62,13 @@ def choose_plan(
     gpu = torch.device(device).type == "cuda"
     batch, accumulate = options.batch, options.accumulate
     if batch is None:
-        batch = _default_batch(codec, gpu, multiple_of=world_size * accumulate)
+        batch = _default_batch(codec, gpu, size, multiple_of=world_size * accumulate)
     Distributed(world_size).check(batch // accumulate)
     width, layers, heads = _network_shape(codec, gpu, size)
-    small = _is_small(codec, gpu)
-    ode_steps = SMALL_STATE_ODE_STEPS if small else ODE_STEPS
+    small = _is_small_mlp(codec, gpu, size)
+    ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = LEARNING_RATE if size < LARGE_SIZE else LARGE_LEARNING_RATE
-    rate = SMALL_STATE_LEARNING_RATE if small else rate
+    rate = SMALL_LEARNING_RATE if small else rate
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
         accumulate=accumulate,
@@ -85,9 +84,9 @@ def choose_plan(
     return replace(plan, block=max(1, block))
 
 
-def _is_small(codec: Codec, gpu: bool) -> bool:
-    """Whether states are so small that a CPU has time for far more steps than a large net needs."""
-    return not gpu and codec.vocabulary * codec.length < SMALL_STATE
+def _is_small_mlp(codec: Codec, gpu: bool, size: float) -> bool:
+    """Whether steps are so cheap that larger batches and longer trajectories pay."""
+    return not gpu and codec.vocabulary * codec.length <= FLAT_STATE and size < SMALL_SIZE
 
 
 def _network_shape(codec: Codec, gpu: bool, size: float) -> tuple[int, int, int]:
@@ -98,16 +97,18 @@ def _network_shape(codec: Codec, gpu: bool, size: float) -> tuple[int, int, int]
             network = DiT.sized(codec.vocabulary, codec.length, size)
         return network.width, len(network.layers), network.heads
     layers = MLP_LAYERS
-    # Layers of width w have 4 w^2 parameters each; both ends have w times the state.
-    width = int(((flat**2 + 4 * layers * size) ** 0.5 - flat) / (4 * layers))
+    # Layers of width w have 4 w^2 parameters each, modulations 130 w; both ends together have three
+    # times the state and three numbers per position.
+    ends = (3 * (flat + codec.length) + 130 * layers) / 2
+    width = int(((ends**2 + 4 * layers * size) ** 0.5 - ends) / (4 * layers))
     return max(16, width - width % 2), layers, 0
 
 
-def _default_batch(codec: Codec, gpu: bool, multiple_of: int) -> int:
+def _default_batch(codec: Codec, gpu: bool, size: float, multiple_of: int) -> int:
     """Records per step that fit into memory."""
     flat = codec.vocabulary * codec.length
     cpu = MLP_BATCH if flat <= FLAT_STATE else CPU_ATTENTION_BATCH
-    cpu = SMALL_STATE_BATCH if _is_small(codec, gpu) else cpu
+    cpu = SMALL_BATCH if _is_small_mlp(codec, gpu, size) else cpu
     record = 4 * flat  # bytes of a continuous state
     batch = min(GPU_BATCH if gpu else cpu, BLOCK_BYTES // record)
     if batch < 1:

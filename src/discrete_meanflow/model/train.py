@@ -47,8 +47,9 @@ def train(
         kernel = training.train(config.plan.problem(codec, data))
         with distributed.first_before_others() as first:
             if first:
-                write_training_record(folder, kernel, config, tokens)
-                write_weights(folder, kernel)  # last: now the run counts as trained
+                write_weights(folder, kernel)  # now the run counts as trained
+                with contextlib.suppress(InputError):  # the record is only advice
+                    write_training_record(folder, kernel, config, tokens)
 
 
 class RunTraining:

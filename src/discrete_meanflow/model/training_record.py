@@ -15,13 +15,14 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import empirical_tv
 from discrete_meanflow.model.options import SampleOptions
-from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAINING, Config, is_trained
+from discrete_meanflow.model.run_folder import CHECKPOINTS, CONFIG, TRAINING, Config, is_trained
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.training import checkpoint
 from discrete_meanflow.types import State
 
-RECORDS = 1000  # compared; a fraction of a second on a CPU
+MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # compared
+MOST_OPERATIONS = 5e11  # of all samples: a few seconds on a CPU
 # Above the TV within the data. Excess on names: 0.31 after 40 steps, 0.17 after 2,000, 0.03
 # after 6,000; on mushrooms: 0.39 after 40 steps, 0.10 after 400, 0 after 2,000.
 POOR_TV = 0.2
@@ -72,7 +73,7 @@ def write_training_record(folder: Path, kernel: Kernel, config: Config, train: S
 
     Samples of several steps are drawn only if those of one step are poor.
     """
-    count = min(RECORDS, len(train))
+    count = min(_affordable(config), len(train))
     rows = numpy.random.default_rng(0).choice(len(train), count, replace=False)
     data = train[torch.from_numpy(rows)]
     halves = data.tensor_split([(count + 1) // 2]) if count > 1 else (data, data)
@@ -96,6 +97,14 @@ def write_training_record(folder: Path, kernel: Kernel, config: Config, train: S
     write_json(folder / TRAINING, record)
 
 
+def _affordable(config: Config) -> int:
+    """Number of samples at 1 and at ``MANY_STEPS`` steps that take a few seconds."""
+    plan, codec = config.plan, config.codec
+    evaluations = (1 + MANY_STEPS) * (codec.length if plan.heads else 1)
+    record = 2 * plan.parameter_count(codec) * evaluations
+    return max(FEWEST_RECORDS, min(MOST_RECORDS, int(MOST_OPERATIONS / record)))
+
+
 def steps_done(folder: Path) -> int:
     """Optimiser steps of both stages so far, read from the checkpoints."""
     return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
@@ -105,6 +114,8 @@ def sampling_note(folder: Path, config: Config, steps: int = 1) -> str | None:
     """One line if samples of ``steps`` forward passes are probably poor, with what to do."""
     if is_trained(folder):
         return _poor_note(folder, config, steps)
+    if not (folder / CONFIG).exists():  # moved or deleted since it was loaded
+        return None
     done = f"{steps_done(folder):,} of {config.plan.steps:,} steps"
     note = f"training of {folder} is not finished ({done}), so samples may be poor"
     if steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():

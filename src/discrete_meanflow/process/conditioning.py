@@ -57,8 +57,8 @@ class FewPositions(ObservedPositions):
         self.most = most
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        most = max(1, min(self.most, length - 1))
-        count = torch.randint(1, most + 1, (*shape, 1), device=g.device, generator=g)
+        most = min(self.most, length - 1)  # 0 for a single position, which is never observed
+        count = torch.randint(min(1, most), most + 1, (*shape, 1), device=g.device, generator=g)
         order = torch.rand(*shape, length, device=g.device, generator=g).argsort(-1)
         return order < count
 
@@ -73,7 +73,8 @@ class PrefixPositions(ObservedPositions):
     """
 
     def choose(self, shape: tuple[int, ...], length: int, g: torch.Generator) -> Tensor:
-        count = torch.randint(1, max(2, length), (*shape, 1), device=g.device, generator=g)
+        least = min(1, length - 1)  # a single position is never observed
+        count = torch.randint(least, max(1, length), (*shape, 1), device=g.device, generator=g)
         return torch.arange(length, device=g.device) < count
 
     def __repr__(self) -> str:

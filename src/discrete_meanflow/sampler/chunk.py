@@ -19,7 +19,7 @@ def chunk_size(length: int, states: int, network: nn.Module) -> int:
     Every network except FlatMLP is assumed to attend.
     """
     flat = any(isinstance(part, FlatMLP) for part in network.modules())
-    widest = states if flat else max(states, HEADS * length)
+    widest = 3 * states if flat else max(states, HEADS * length)  # FlatMLP's input is wider
     on_cpu = all(p.device.type == "cpu" for p in network.parameters())
     return max(1, min(LARGEST, (CPU_NUMBERS if on_cpu else NUMBERS) // (length * widest)))
 
