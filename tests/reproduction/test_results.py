@@ -118,3 +118,29 @@ def test_one_step_names_of_dmf_train_are_good():
 def test_one_step_table_of_dmf_train_is_good():
     one, real = own_scores("own-mushroom")
     assert one["pair TV"] <= 2 * real["pair TV"]
+
+
+@pytest.mark.parametrize("name", ["own-names", "own-mushroom"])
+def test_completions_of_dmf_train_are_as_good_as_unconditional_samples(name):
+    """At four steps; at one step for unseen pairs too."""
+    evaluation = json.loads((RESULTS / name / "evaluation.json").read_text())
+    for fraction in evaluation["completions"]["fractions"].values():
+        scores = fraction["scores"]
+        four, free = scores["4 steps"], scores["unconditional, 4 steps"]
+        assert four["C2ST AUC"] <= free["C2ST AUC"] + 0.03
+        for row in ("1 step", "4 steps"):
+            unconditional = scores[f"unconditional, {row}"]["unseen pairs"]
+            assert scores[row]["unseen pairs"] <= 2 * unconditional
+
+
+@pytest.mark.parametrize("name", ["own-digits-by-class", "own-mushroom-by-class"])
+def test_one_step_samples_of_a_class_are_of_that_class(name):
+    classes = json.loads((RESULTS / name / "evaluation.json").read_text())["classes"]
+    assert classes["scores"]["1 step, guidance 1"]["ratio to held out"] >= 0.95
+
+
+@pytest.mark.parametrize("law", ["equal", "xor", "sparse", "skewed", "bigram"])
+def test_one_step_conditionals_of_small_laws_are_right(law):
+    record = json.loads((RESULTS / "bench" / f"conditional-{law}.json").read_text())
+    one = record["TV minus floor by steps"]["1"]
+    assert one["mean"] <= 0.02
