@@ -214,7 +214,7 @@ def test_export_rejects_a_graph_that_differs(trained, tmp_path, monkeypatch):
 def test_chunks_of_an_mlp_are_large():
     codec = ArrayCodec((28, 28), 2)
     plan = choose_plan(codec, "cpu", CPU_SIZE, FitOptions())
-    assert chunk_size(784, 2, plan.network(codec)) == 10_000
+    assert chunk_size(784, 2, plan.network(codec)) > 5_000
     assert chunk_size(784, 2, replace(plan, width=32, heads=2).network(codec)) < 100
 
 

@@ -339,7 +339,7 @@ def test_second_ctrl_c_shows_how_to_resume(tmp_path, monkeypatch, capsys):
 
 def test_progress_is_printed_as_lines_without_a_terminal(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(display, "SHOW_EVERY", 0.0)
-    folder = prepared(tmp_path / "run")
+    folder = prepared(tmp_path / "run", teacher_pairs=16)
     code, out, _ = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 0
     assert re.search(r"run: \d0 %  20 of 40 steps  teacher loss \d\.\d+  [\d,]+ tokens/s", out)
