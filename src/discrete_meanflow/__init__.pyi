@@ -113,6 +113,8 @@ from discrete_meanflow.process import (
 from discrete_meanflow.sampler import (
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,
+    RefiningSampler as RefiningSampler,
+    RestartSampler as RestartSampler,
     Sampler as Sampler,
     UnmaskingSampler as UnmaskingSampler,
 )

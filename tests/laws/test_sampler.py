@@ -22,6 +22,8 @@ from discrete_meanflow.process import Masking, OneHotFlow, Structured, Uniform
 from discrete_meanflow.sampler import (
     KernelSampler,
     ODESampler,
+    RefiningSampler,
+    RestartSampler,
     UnmaskingSampler,
     chunk,
     forbid,
@@ -52,6 +54,8 @@ SAMPLERS = {
     "kernel, bridge": (KernelSampler.steps(BridgeKernel(exact(RING), RING), 2), RING),
     "kernel, continuous": (KernelSampler.steps(FLOW_MAP, 3), PROCESS),
     "ODE": (ODESampler(FLOW_MAP, 3), PROCESS),
+    "refining": (RefiningSampler(FLOW_MAP, 3), PROCESS),
+    "restart": (RestartSampler(FLOW_MAP, 3), PROCESS),
     "unmasking": (UnmaskingSampler(FACTORISED, [[0], [1]]), MASKING),
 }
 every_sampler = pytest.mark.parametrize(("sampler", "process"), SAMPLERS.values(), ids=SAMPLERS)

@@ -13,6 +13,8 @@ from discrete_meanflow.sampler.logits import (
     top_p as top_p,
 )
 from discrete_meanflow.sampler.ode import ODESampler as ODESampler
+from discrete_meanflow.sampler.refining import RefiningSampler as RefiningSampler
+from discrete_meanflow.sampler.restart import RestartSampler as RestartSampler
 from discrete_meanflow.sampler.unmasking import (
     UnmaskingSampler as UnmaskingSampler,
     bisection as bisection,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import EndpointKernel, Kernel
+from discrete_meanflow.kernel import EndpointKernel, FlowMapKernel, Kernel
 from discrete_meanflow.sampler.logits import LogitProcessor
 from discrete_meanflow.types import Logits, State, Times, Tokens
 
@@ -94,7 +94,11 @@ class Sampler(ABC):
         """
         for state in self.trajectory(x, g, tokens, observed):
             x = state
-        return self.kernel.decode(x, g if self.logit_processors else None) if self.end == 1 else x
+        return self.symbols(x, g) if self.end == 1 else x
+
+    def symbols(self, x: State, g: torch.Generator) -> Tokens:
+        """The symbols of a state at time 1; with logit processors, drawn from its laws."""
+        return self.kernel.decode(x, g if self.logit_processors else None)
 
     def times(self, x: State, time: float, observed: Tensor | None = None) -> Times:
         """The time of each position: 1 where it is observed."""
@@ -108,3 +112,11 @@ class Sampler(ABC):
         for processor in self.logit_processors:
             logits = processor(logits)
         return logits
+
+
+def check_flow_map(kernel: Kernel, sampler: str) -> None:
+    """Raise unless the states are continuous."""
+    if not isinstance(kernel, FlowMapKernel):
+        raise InputError(
+            f"{sampler}: needs a FlowMapKernel; {type(kernel).__name__} has discrete states"
+        )

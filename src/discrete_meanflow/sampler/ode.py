@@ -4,9 +4,8 @@ from dataclasses import replace
 import torch
 
 from discrete_meanflow.clock import DecodingClock
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel
-from discrete_meanflow.sampler.base import Carry, Sampler
+from discrete_meanflow.sampler.base import Carry, Sampler, check_flow_map
 
 
 class ODESampler(Sampler):
@@ -19,10 +18,7 @@ class ODESampler(Sampler):
 
     def __init__(self, kernel: FlowMapKernel, k: int) -> None:
         super().__init__(kernel, k)
-        if not isinstance(kernel, FlowMapKernel):
-            raise InputError(
-                f"ODE sampler: needs a FlowMapKernel; {type(kernel).__name__} has discrete states"
-            )
+        check_flow_map(kernel, "ODE sampler")
         self.clock = torch.linspace(0, 1, k + 1, dtype=torch.float64) ** clock_exponent(
             kernel.states
         )
