@@ -21,27 +21,29 @@ TWINS_PROCESS = OneHotFlow(2)
 class ExactFlow(nn.Module):
     """``log q_{r,t}`` of the exact flow map: the exact diagonal posterior, integrated by RK4.
 
-    In ``w = -log(1 - time)`` the forward equation is ``dX/dw = q(X, w) - X``.
+    In ``w = -log(1 - time)`` the forward equation is ``dX/dw = q(X, w) - X``. It is integrated to
+    time 0.999 at most, and observed positions, which start at time 1, stay.
     """
 
-    steps = 40
+    steps, last = 40, 0.999
 
     def __init__(self, law=LAW, process=PROCESS):
         super().__init__()
         self.diagonal = ExactPosterior(law, process)
 
-    def velocity(self, x, w):
-        time = 1 - torch.exp(-w)
-        return self.diagonal(x, time, time).exp() - x
+    def velocity(self, x, w, observed):
+        time = torch.where(observed, 1.0, 1 - torch.exp(-w))
+        return torch.where(observed[..., None], 0.0, self.diagonal(x, time, time).exp() - x)
 
     def integrate(self, x, r, t):
-        w, end = (-torch.log(1 - s) for s in (r, t))
+        observed = r == 1
+        w, end = (-torch.log(1 - s.clamp(max=self.last)) for s in (r, t))
         h = (end - w) / self.steps
         for _ in range(self.steps):
-            k1 = self.velocity(x, w)
-            k2 = self.velocity(x + h[..., None] / 2 * k1, w + h / 2)
-            k3 = self.velocity(x + h[..., None] / 2 * k2, w + h / 2)
-            k4 = self.velocity(x + h[..., None] * k3, w + h)
+            k1 = self.velocity(x, w, observed)
+            k2 = self.velocity(x + h[..., None] / 2 * k1, w + h / 2, observed)
+            k3 = self.velocity(x + h[..., None] / 2 * k2, w + h / 2, observed)
+            k4 = self.velocity(x + h[..., None] * k3, w + h, observed)
             x, w = x + h[..., None] / 6 * (k1 + 2 * k2 + 2 * k3 + k4), w + h
         return x
 

@@ -48,7 +48,8 @@ class Sample:
                 raise InputError("--save-classes: this run was trained without classes")
             if self.out is not None and realpath(self.out) == realpath(self.save_classes):
                 raise InputError("--out and --save-classes must be different files")
-        note = sampling_note(self.run, model.config, self.options.steps)
+        steps, refine = self.options.steps, self.options.refine
+        note = sampling_note(self.run, model.config, steps, refine)
         if self._write(model.config, chunks, conditions.total, note) and self.out is not None:
             _say(f"{conditions.total:,} records: {self.out}")
 

@@ -168,6 +168,7 @@ class OneStepModel:
         guidance: float = SampleOptions.guidance,
         temperature: float | None = None,
         top_p: float | None = None,
+        refine: bool = SampleOptions.refine,
         labels: bool = False,
     ) -> Any:
         """Generate records in the form in which they were given to :meth:`fit`.
@@ -182,6 +183,8 @@ class OneStepModel:
                 other values take a second forward pass.
             temperature: softmax temperature.
             top_p: nucleus sampling: keep the most likely symbols with this total probability.
+            refine: whether each step generates whole records, given the confident positions of
+                the step before.
             labels: whether to return ``(records, classes)``.
         """
         options = SampleOptions(
@@ -193,9 +196,10 @@ class OneStepModel:
             guidance=guidance,
             temperature=temperature,
             top_p=top_p,
+            refine=refine,
         )
         tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
-        note = None if self._warned else sampling_note(self.folder, self.config, options.steps)
+        note = None if self._warned else sampling_note(self.folder, self.config, options.steps, refine)
         if note is not None:
             warnings.warn(note, stacklevel=2)
             self._warned = True

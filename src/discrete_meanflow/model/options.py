@@ -143,6 +143,8 @@ class SampleOptions(_Checked):
             other values take a second forward pass.
         temperature: Softmax temperature.
         top_p: Nucleus sampling: keep the most likely symbols with this total probability.
+        refine: Generate whole records in each step; keep the confident positions and generate
+            the others again in the next.
     """
 
     n: Annotated[int, {"aliases": ["-n"]}] = 10
@@ -154,6 +156,7 @@ class SampleOptions(_Checked):
     guidance: float = 1.0
     temperature: Annotated[float | None, optional("X")] = None
     top_p: Annotated[float | None, optional("X")] = None
+    refine: bool = False
 
     def __post_init__(self) -> None:
         self._whole("n", 1, LARGEST_SEED)
@@ -165,6 +168,8 @@ class SampleOptions(_Checked):
         # The logit processors check the ranges of these two.
         self._real("temperature", -math.inf, math.inf)
         self._real("top_p", -math.inf, math.inf)
+        if not isinstance(self.refine, bool):
+            raise InputError(f"refine must be True or False, got {self.refine!r}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,13 @@ from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import KernelSampler, LogitProcessor, generate, logits
+from discrete_meanflow.sampler import (
+    KernelSampler,
+    LogitProcessor,
+    RefiningSampler,
+    generate,
+    logits,
+)
 from discrete_meanflow.types import Tokens
 
 
@@ -28,7 +34,8 @@ def sample_tokens(
     """
     codec, device = config.codec, kernel.device
     conditions = conditions or read_conditions(codec, options)
-    sampler = KernelSampler.steps(kernel, options.steps, _processors(options), options.guidance)
+    made = RefiningSampler if options.refine else KernelSampler.steps
+    sampler = made(kernel, options.steps, _processors(options), options.guidance)
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
     process, bf16 = OneHotFlow(codec.vocabulary), config.plan.samples_in_bf16(device)

@@ -110,8 +110,14 @@ def steps_done(folder: Path) -> int:
     return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
 
 
-def sampling_note(folder: Path, config: Config, steps: int = 1) -> str | None:
-    """One line if samples of ``steps`` forward passes are probably poor, with what to do."""
+def sampling_note(
+    folder: Path, config: Config, steps: int = 1, refine: bool = False
+) -> str | None:
+    """One line if samples of ``steps`` forward passes are probably poor, with what to do.
+
+    Refined samples are judged by those of one step, of which they consist.
+    """
+    steps = 1 if refine else steps
     if is_trained(folder):
         return _poor_note(folder, config, steps)
     if not (folder / CONFIG).exists():  # moved or deleted since it was loaded
@@ -120,6 +126,7 @@ def sampling_note(folder: Path, config: Config, steps: int = 1) -> str | None:
     note = f"training of {folder} is not finished ({done}), so samples may be poor"
     if steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():
         note += f"; its first stage learns only short steps: use --steps {MANY_STEPS}"
+        note += " without --refine" * refine
     return note
 
 
