@@ -319,8 +319,8 @@ def test_fit_rejects_invalid_options(options, message):
 def test_repr_describes_the_model(trained):
     gen = OneStepModel.load(trained / "lines", "cpu")
     assert repr(gen).startswith("OneStepModel(lines, 4 positions of 12 symbols, ")
-    for options in ({"seed": 1.5}, {"temperature": "a"}, {"top_p": [1]}):
-        with pytest.raises(InputError, match="must be a"):
+    for options in ({"seed": 1.5}, {"temperature": "a"}, {"top_p": [1]}, {"refine": "yes"}):
+        with pytest.raises(InputError, match="must be"):
             gen.sample(2, **options)
 
 

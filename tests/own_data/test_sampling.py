@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -61,6 +62,32 @@ def test_infill_keeps_the_known_part(trained):
     for codec, pattern in ((lines, "C\\a"), (escaped, "a\\n")):  # perhaps a bond of SMILES
         with pytest.raises(InputError, match=r"unknown escape .*; write a backslash as"):
             codec.infill(pattern)
+
+
+def test_refined_samples_keep_the_known_part(trained, monkeypatch, capsys):
+    model = OneStepModel.load(trained / "array", "cpu")
+    options = {"infill": "?,2", "seed": 0}
+    plain, refined, guided, hot = (
+        model.sample(200, 4, **options, **more)
+        for more in (
+            {"temperature": 2.0},
+            {"refine": True},
+            {"refine": True, "guidance": 3.0},
+            {"refine": True, "temperature": 2.0},
+        )
+    )
+    assert all(bool((x[:, 0, 1] == 2).all()) for x in (refined, guided, hot))
+    assert all(not numpy.array_equal(x, hot) for x in (plain, refined))
+    once = model.sample(200, **options, refine=True)
+    assert numpy.array_equal(once, model.sample(200, **options))
+    words = ("sample", trained / "array", "-n", 200, "--steps", 4, "--seed", 0, "--refine")
+    code, out, err = in_process(monkeypatch, capsys, *words, "--infill", "?,2")
+    assert code == 0, err
+    printed = [[int(n) for n in re.findall(r"\d+", line)] for line in out.splitlines()]
+    assert numpy.array_equal(numpy.array(printed).reshape(refined.shape), refined)
+    code, _, err = in_process(monkeypatch, capsys, *words, "--guidance", 2)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "guidance needs a condition" in err
 
 
 def test_classes_come_from_columns_arrays_and_files(trained, tmp_path, monkeypatch, capsys):

@@ -199,7 +199,9 @@ class OneStepModel:
             refine=refine,
         )
         tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
-        note = None if self._warned else sampling_note(self.folder, self.config, options.steps, refine)
+        note = (
+            None if self._warned else sampling_note(self.folder, self.config, options.steps, refine)
+        )
         if note is not None:
             warnings.warn(note, stacklevel=2)
             self._warned = True

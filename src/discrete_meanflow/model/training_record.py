@@ -110,9 +110,7 @@ def steps_done(folder: Path) -> int:
     return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
 
 
-def sampling_note(
-    folder: Path, config: Config, steps: int = 1, refine: bool = False
-) -> str | None:
+def sampling_note(folder: Path, config: Config, steps: int = 1, refine: bool = False) -> str | None:
     """One line if samples of ``steps`` forward passes are probably poor, with what to do.
 
     Refined samples are judged by those of one step, of which they consist.
