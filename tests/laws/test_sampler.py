@@ -147,10 +147,28 @@ def observed_one(n=4000):
     return TWINS_PROCESS.source((n, 3), seeded()), torch.ones(n, 3, dtype=torch.long), observed
 
 
-@pytest.mark.parametrize("steps", [1, 4])
-def test_generated_positions_follow_observed_ones(twins, steps):
+@pytest.mark.parametrize("kind", [RefiningSampler, RestartSampler])
+def test_further_evaluations_keep_positions_dependent(twins, kind):
+    x = TWINS_PROCESS.source((4000, 3), seeded())
+    one, three = (kind(twins, k).sample(x, seeded()).double() for k in (1, 3))
+    equal = [((y == y[:, :1]).all(-1)).double().mean() for y in (one, three)]
+    assert equal[1] > max(equal[0] - 0.01, 0.9)
+    assert 0.4 < three.mean() < 0.6
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        KernelSampler,
+        lambda kernel: KernelSampler.steps(kernel, 4),
+        lambda kernel: RefiningSampler(kernel, 2),
+        lambda kernel: RestartSampler(kernel, 2),
+    ],
+    ids=["one step", "four steps", "refining", "restart"],
+)
+def test_generated_positions_follow_observed_ones(twins, made):
     x, tokens, observed = observed_one()
-    y = KernelSampler.steps(twins, steps).sample(x, seeded(), tokens, observed)
+    y = made(twins).sample(x, seeded(), tokens, observed)
     assert bool((y[:, 1] == 1).all())
     assert y.double().mean() > 0.85
 
