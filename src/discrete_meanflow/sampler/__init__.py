@@ -13,6 +13,7 @@ from discrete_meanflow.sampler.logits import (
     top_p as top_p,
 )
 from discrete_meanflow.sampler.ode import ODESampler as ODESampler
+from discrete_meanflow.sampler.two_way_ode import TwoWayODE as TwoWayODE
 from discrete_meanflow.sampler.unmasking import (
     UnmaskingSampler as UnmaskingSampler,
     bisection as bisection,
