@@ -10,7 +10,7 @@ from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.path import TeacherPairs
 from discrete_meanflow.sampler import ODESampler, chunk_size
 
-MOST_PAIRS = 2000  # examined
+MOST_PAIRS = 2000  # of each kind
 MOST_NUMBERS = 2**22  # of their noise
 MOST_COORDINATES = 256  # whose correlations are measured
 MOST_OPERATIONS = 5e10  # of the trajectories: about a second on a CPU core
@@ -63,7 +63,7 @@ class PairReport:
 
 
 def describe_pairs(pairs: TeacherPairs, data: Sequences, ode: ODESampler) -> PairReport:
-    """Statistics of some of the pairs (0, 1), of the first ones.
+    """Statistics of the first pairs (0, 1), at most ``MOST_PAIRS`` of each kind.
 
     Args:
         pairs: the teacher pairs.
