@@ -38,11 +38,12 @@ def twins():
     return train_kernel(problem, Recipe(500, learning_rate=3e-3, ema_decay=0.98), seed=0)
 
 
-def test_pairs_inside_a_trajectory_follow_the_flow_map():
+@pytest.mark.parametrize("data_fraction", [0, 1])
+def test_pairs_inside_a_trajectory_follow_the_flow_map(data_fraction):
     """Two states of the exact flow, and symbols drawn from the law that joins them."""
     kernel = FlowMapKernel(ExactPosterior(LAW, PROCESS), PROCESS.states)
     paths = DataPaths(PROCESS, LAW, ClockUniform(3))
-    stage = FlowMapDistillation(4000, 64, Recipe(1), full_interval_fraction=0.25)
+    stage = FlowMapDistillation(4000, 64, Recipe(1), 0.25, data_fraction)
     pairs = stage.teacher_pairs(paths, kernel, seed=0)
     r, t = pairs.times.double()[:, None].unbind(-1)
     full = (r == 0) & (t == 1)
@@ -63,7 +64,7 @@ def test_pairs_inside_a_trajectory_follow_the_flow_map():
 
 def test_pairs_lead_to_the_end_of_their_trajectory(twins):
     """Euler steps from each intermediate state reach the pair's end; observed tokens stay."""
-    stage = FlowMapDistillation(600, 4, Recipe(1), full_interval_fraction=0.2)
+    stage = FlowMapDistillation(600, 4, Recipe(1), full_interval_fraction=0.2, data_fraction=0)
     pairs = stage.teacher_pairs(twins_paths(0.5), twins, seed=0)
     diagonal = FlowMapKernel(DiagonalNetwork(twins.network), 2)
     grid = ODESampler(diagonal, 4).grid
@@ -115,7 +116,7 @@ def test_pairs_are_compiled_where_it_pays(asked, device, chunks, worth_it, monke
 
 
 def test_full_interval_pairs_are_noise_and_the_end(twins):
-    stage = FlowMapDistillation(50, 2, Recipe(1), full_interval_fraction=1)
+    stage = FlowMapDistillation(50, 2, Recipe(1), full_interval_fraction=1, data_fraction=0)
     pairs = stage.teacher_pairs(twins_paths(), twins, seed=3)
     g = torch.Generator().manual_seed(distillation.chunk_seed(3, 0))
     twins_paths().conditioning.sample((50,), 3, g)
@@ -139,7 +140,7 @@ def test_chunks_are_stored_in_order(twins, monkeypatch):
     pairs = stage.teacher_pairs(twins_paths(0.5), twins, 3, lambda f: bool(done.append(f)))
     assert done == [pytest.approx(i / 3) for i in (1, 2, 3)]
     chunks = itertools.islice(stage.chunks(twins_paths(0.5), twins, 3, 17, False), 3)
-    stores = (pairs.starts, pairs.ends, pairs.times, pairs.observed)
+    stores = (pairs.starts, pairs.ends, pairs.times, pairs.observed, pairs.from_data)
     for parts, store in zip(zip(*chunks, strict=True), stores, strict=True):
         assert torch.equal(torch.cat(parts)[:50], store)
 
@@ -205,7 +206,8 @@ def test_mixed_paths_take_equal_numbers_from_each_part():
     ("call", "message"),
     [
         (lambda: FlowMapDistillation(0, 1, Recipe(1)), "pairs >= 1"),
-        (lambda: FlowMapDistillation(1, 1, Recipe(1), 2), "fraction of pairs"),
+        (lambda: FlowMapDistillation(1, 1, Recipe(1), 2), r"fraction of pairs \(0, 1\)"),
+        (lambda: FlowMapDistillation(1, 1, Recipe(1), 1, -1), "fraction of pairs from data"),
         (
             lambda: FlowMapDistillation(1, 1, Recipe(1)).problem(
                 sequence_problem(LAW, process=Masking(3)), None, 0

@@ -68,7 +68,7 @@ def pairs(ranks):
         )  # fmt: skip
     assert rounds[-1] == 1
     assert len(rounds) == math.ceil(7 / ranks.world_size)
-    return made.starts, made.ends, made.times, made.observed
+    return made.starts, made.ends, made.times, made.observed, made.from_data
 
 
 def alone(name, recipe=RECIPE):

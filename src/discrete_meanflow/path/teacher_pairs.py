@@ -13,7 +13,8 @@ class TeacherPairs(Paths):
 
     ``X_r`` is a state of the trajectory and x a symbol per position drawn from the law
     ``q_{r,t}(X_r)`` that leads from it to ``X_t``. At (r, t) = (0, 1) a pair is noise and the end
-    of its trajectory: the pairs of reflow (Liu et al. 2022, arXiv:2209.03003).
+    of its trajectory: the pairs of reflow (Liu et al. 2022, arXiv:2209.03003). Trajectories from
+    data end in a record.
 
     Args:
         process: the process whose flow the teacher integrates.
@@ -21,6 +22,8 @@ class TeacherPairs(Paths):
         ends: x, ``(N, D)``.
         times: (r, t) of each pair, ``(N, 2)``.
         observed: which positions were observed, bool ``(N, D)``; None if none ever is.
+        from_data: which trajectories were integrated backward from data, bool ``(N,)``; None if
+            none was.
     """
 
     teacher_pairs = True
@@ -28,6 +31,7 @@ class TeacherPairs(Paths):
     ends: Tensor
     times: Tensor
     observed: Tensor | None
+    from_data: Tensor
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class TeacherPairs(Paths):
         ends: Tokens,
         times: Tensor,
         observed: Tensor | None = None,
+        from_data: Tensor | None = None,
     ) -> None:
         super().__init__()
         masks = ends.shape if observed is None else observed.shape
@@ -49,6 +54,8 @@ class TeacherPairs(Paths):
         self.process, self.length = process, ends.shape[1]
         self.conditioned = observed is not None
         tensors = {"starts": starts, "ends": ends, "times": times.float(), "observed": observed}
+        none = torch.zeros(len(ends), dtype=torch.bool, device=ends.device)
+        tensors["from_data"] = none if from_data is None else from_data
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 

@@ -2,10 +2,12 @@ import math
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.sampler.base import Carry, Sampler, check_flow_map
+from discrete_meanflow.types import State, Times
 
 
 class ODESampler(Sampler):
@@ -27,13 +29,23 @@ class ODESampler(Sampler):
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
         kernel, x = self.kernel, carry.x
         assert isinstance(kernel, FlowMapKernel)
-        r, t = (self.times(x, s, carry.observed) for s in self.grid[i : i + 2])
+        r, t = (self.grid_times(j, x, carry.observed) for j in (i, i + 1))
         now = kernel.log_q(x, kernel(x, r, r)).exp()
         q, last = now, carry.memory
-        if last is not None and self.grid[i + 1] < 1:
-            step, previous = self.clock.diff()[[i, i - 1]].tolist()
-            q = now + step / previous / 2 * (now - last)
+        if last is not None:
+            q = now + self.extrapolation(i) * (now - last)
         return replace(carry, x=kernel.push(x, q, r, t), memory=now)
+
+    def grid_times(self, i: int, x: State, observed: Tensor | None) -> Times:
+        """The time before step i, of each position."""
+        return self.times(x, self.grid[i], observed)
+
+    def extrapolation(self, i: int) -> float | Tensor:
+        """The weight of the last change of q in step i > 0."""
+        if self.grid[i + 1] == 1:
+            return 0.0
+        step, previous = self.clock.diff()[[i, i - 1]].tolist()
+        return step / previous / 2
 
 
 def clock_exponent(states: int) -> float:

@@ -17,16 +17,18 @@ from discrete_meanflow.network import DiagonalNetwork
 from discrete_meanflow.objective import PairCrossEntropy, Weighted
 from discrete_meanflow.path import DataPaths, MixedPaths, TeacherPairs
 from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import ODESampler, chunk_size
+from discrete_meanflow.sampler import ODESampler, TwoWayODE, chunk_size
+from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import OnDiagonal
 from discrete_meanflow.training.distributed import Distributed
+from discrete_meanflow.training.pair_report import PairReport, describe_pairs
 from discrete_meanflow.training.problem import Problem, Recipe
 from discrete_meanflow.training.trace import CompiledNetwork, can_compile
 from discrete_meanflow.types import Point, Tokens
 
 ROUNDING = 1e-6  # of a difference of states in float32
 MANY_EVALUATIONS = 300  # of large chunks; compiling costs about a hundred
-Chunk = tuple[Point, Tokens, Tensor, Tensor]  # X_r, symbols, (r, t), observed
+Chunk = tuple[Point, Tokens, Tensor, Tensor, Tensor]  # X_r, symbols, (r, t), observed, from data
 
 
 def chunk_seed(seed: int, number: int) -> int:
@@ -42,29 +44,37 @@ class FlowMapDistillation:
     ``steps`` steps; the student learns the map at once. Pairs as in reflow (Liu et al. 2022,
     arXiv:2209.03003), for the flow map at all (r, t) (Boffi et al. 2024, arXiv:2406.07507).
 
+    Pairs from noise repeat the teacher's faults. Pairs from data end in a training record: the ODE
+    runs backward from the record with late noise, as in 2-rectified flow++ (Lee et al. 2024,
+    arXiv:2405.20320). The exact diagonal leads them to normal noise.
+
     Args:
         pairs: number of teacher pairs.
         steps: ODE steps per trajectory.
         recipe: of the student's training.
         full_interval_fraction: fraction of pairs at (0, 1), which one-step generation needs. The
             others join two states inside a trajectory and keep several steps consistent.
+        data_fraction: fraction of pairs from data.
     """
 
     pairs: int
     steps: int
     recipe: Recipe
     full_interval_fraction: float = 0.7
+    data_fraction: float = 0.5
 
     def __post_init__(self) -> None:
         if self.pairs < 1 or self.steps < 1:
             raise InputError(
                 f"distillation: needs pairs >= 1 and steps >= 1, got {self.pairs}, {self.steps}"
             )
-        if not 0 <= self.full_interval_fraction <= 1:
-            raise InputError(
-                "distillation: the fraction of pairs (0, 1) must lie in [0, 1], got "
-                f"{self.full_interval_fraction:g}"
-            )
+        fractions = {"(0, 1)": self.full_interval_fraction, "from data": self.data_fraction}
+        for name, fraction in fractions.items():
+            if not 0 <= fraction <= 1:
+                raise InputError(
+                    f"distillation: the fraction of pairs {name} must lie in [0, 1], got "
+                    f"{fraction:g}"
+                )
 
     def problem(
         self,
@@ -93,6 +103,16 @@ class FlowMapDistillation:
             objective=Weighted((2.0, PairCrossEntropy())),
         )
 
+    def report(self, problem: Problem, teacher: Kernel) -> PairReport:
+        """Statistics of the teacher pairs of a student's problem."""
+        parts = problem.paths.parts if isinstance(problem.paths, MixedPaths) else ()
+        for data, pairs in itertools.pairwise(parts):
+            if isinstance(data, DataPaths) and isinstance(pairs, TeacherPairs):
+                kernel = FlowMapKernel(DiagonalNetwork(teacher.network), pairs.process.states)
+                with torch.autocast(teacher.device.type, torch.bfloat16, enabled=self.recipe.bf16):
+                    return describe_pairs(pairs, data.data, ODESampler(kernel, self.steps))
+        raise InputError("distillation: the report needs the student's problem")
+
     def teacher_pairs(
         self,
         paths: DataPaths,
@@ -101,7 +121,7 @@ class FlowMapDistillation:
         stopped: Callable[[float], bool] = lambda done: False,
         distributed: Distributed | None = None,
     ) -> TeacherPairs:
-        """Integrate noise along the teacher's ODE, with positions observed as in the paths.
+        """Integrate noise and data along the teacher's ODE, observing positions as in the paths.
 
         Pairs are a function of teacher and seed, up to the rounding of compiled code: an
         interrupted run makes them again. Ranks make chunks in turn and exchange them.
@@ -123,9 +143,9 @@ class FlowMapDistillation:
                     ranks.broadcast(store[place], rank)
             if stopped(min(1.0, (done + ranks.world_size) / count)):
                 raise Interrupted
-        starts, ends, times, observed = stores
+        starts, ends, times, observed, from_data = stores
         observed_pairs = observed if paths.conditioned else None
-        return TeacherPairs(process, starts, ends, times, observed_pairs)
+        return TeacherPairs(process, starts, ends, times, observed_pairs, from_data)
 
     def _stores(self, paths: DataPaths, states: int, device: torch.device) -> Chunk:
         """Memory for all pairs."""
@@ -135,6 +155,7 @@ class FlowMapDistillation:
             torch.empty(shape, dtype=token_dtype(states), device=device),
             torch.empty(self.pairs, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
+            torch.empty(self.pairs, dtype=torch.bool, device=device),
         )
 
     @torch.no_grad()
@@ -155,18 +176,19 @@ class FlowMapDistillation:
         process = _one_hot_flow(paths)
         network: nn.Module = DiagonalNetwork(teacher.network)
         diagonal = FlowMapKernel(CompiledNetwork(network) if compiled else network, process.states)
-        ode = ODESampler(diagonal, self.steps)
+        # Row by row, so that every part of a chunk has its share.
+        share = (torch.arange(size + 1, device=teacher.device) * self.data_fraction).floor()
+        ode = TwoWayODE(diagonal, self.steps, share.diff() > 0)
         for number in itertools.count(first, every):
             g = torch.Generator(teacher.device).manual_seed(chunk_seed(seed, number))
             observed = paths.conditioning.sample((size,), paths.length, g)
             x1 = paths.data.sample((size,), g)
-            noise = process.source((size, paths.length), g)
-            start = process.space.observe(noise, x1, observed)
+            start = ode.start(process, x1, observed, g)
             condition = (x1, observed) if paths.conditioned else (None, None)
             with torch.autocast(g.device.type, torch.bfloat16, enabled=self.recipe.bf16):
                 trajectory = ode.trajectory(start, g, *condition)
-                pair = self._pair(diagonal, start, trajectory, start.new_tensor(ode.grid), g)
-            yield (*pair, observed)
+                pair = self._pair(diagonal, ode, start, x1, trajectory, g)
+            yield (*pair, observed, ode.backward)
 
     def worth_compiling(self, chunks: int, device: torch.device) -> bool:
         """If the recipe asks for it on a GPU, or if there are many evaluations and it allows it."""
@@ -177,24 +199,28 @@ class FlowMapDistillation:
     def _pair(
         self,
         kernel: FlowMapKernel,
+        ode: TwoWayODE,
         start: Point,
+        x1: Tokens,
         trajectory: Iterator[Point],
-        times: Tensor,
         g: torch.Generator,
     ) -> tuple[Point, Tokens, Tensor]:
         """``X_r``, a draw from the law that leads from it to ``X_t``, and (r, t).
 
         The law is ``q = X_r + (X_t - X_r)/alpha``; at t = 1 the endpoint is decoded instead.
+        Trajectories from data end in x1.
         """
         u = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
-        first, last = u[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # grid indices
+        first, last = u[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # places on the grid
         full = u[:, 0] < self.full_interval_fraction
         first, last = first.masked_fill(full, 0), last.masked_fill(full, self.steps)
-        low = high = start
+        from_data = ode.backward[:, None]
+        record = delta(x1, start.shape[-1], start.dtype)
+        low = high = torch.where(from_data[..., None], record, start)
         for i, x in enumerate(trajectory, 1):
-            low = torch.where((first == i)[:, None, None], x, low)
-            high = torch.where((last == i)[:, None, None], x, high)
-        r, t = times[first, None], times[last, None]
+            low = torch.where((first == ode.places(i))[:, None, None], x, low)
+            high = torch.where((last == ode.places(i))[:, None, None], x, high)
+        r, t = ode.place_times(torch.stack([first, last], -1)).split(1, -1)
         alpha = kernel.schedule(r, t)[..., None]
         q = low + (high - low) / alpha
         q = q.where(q > ROUNDING / alpha, 0)
@@ -207,6 +233,7 @@ class FlowMapDistillation:
             "steps": self.steps,
             "solver": "Adams-Bashforth",
             "full_interval_fraction": self.full_interval_fraction,
+            "data_fraction": self.data_fraction,
             "recipe": self.recipe.describe(),
         }
 
