@@ -54,6 +54,10 @@ class Kernel(nn.Module, ABC):
         """The symbols of a state at time 1. A discrete state holds them already."""
         return x
 
+    def learning_rate_scale(self, name: str) -> float:
+        """The learning rate of a parameter relative to that of the recipe."""
+        return 1.0
+
     def even_grid(self, k: int) -> list[float]:
         """Start times of k steps from 0 to 1 that are equally difficult."""
         return [i / k for i in range(k)]

@@ -21,10 +21,13 @@ def card_lines(card: Json, config: Config, device: str) -> Iterator[str]:
         if value is not None and value != 0:
             yield f"{key}: {shorten(value)}"
     codec, plan = config.codec, config.plan
+    matching = f", {plan.matching_steps:,} steps of distribution matching" * bool(
+        plan.matching_steps
+    )
     yield (
         f"network: {plan.parameter_count(codec):,} parameters on {device}; {plan.teacher_steps:,} "
-        f"teacher steps with batch {plan.batch}, then {plan.student_steps:,} student steps with "
-        f"{plan.teacher_pairs:,} teacher pairs"
+        f"teacher steps with batch {plan.batch}, {plan.student_steps:,} student steps with "
+        f"{plan.teacher_pairs:,} teacher pairs{matching}"
     )
 
 

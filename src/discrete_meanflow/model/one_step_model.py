@@ -67,6 +67,7 @@ class OneStepModel:
         size: float | None = FitOptions.size,
         batch: int | None = FitOptions.batch,
         accumulate: int = FitOptions.accumulate,
+        matching: bool = FitOptions.matching,
         seed: int = FitOptions.seed,
         held_out: int | None = FitOptions.held_out,
         device: Device = FitOptions.device,
@@ -87,6 +88,7 @@ class OneStepModel:
             size: parameters of the network; by default chosen from data and device.
             batch: records per step; by default chosen from data and device.
             accumulate: gradient accumulation steps.
+            matching: whether to train the third stage, distribution matching.
             seed: random seed for the split, initialisation and training.
             held_out: records kept for :meth:`evaluate`; by default 15 %, at most 10,000.
             device: auto, cpu or cuda.
@@ -97,7 +99,9 @@ class OneStepModel:
             bins: number of quantile bins for numeric columns.
             on_progress: called with a ``ProgressEvent`` after each block of steps.
         """
-        options = FitOptions(minutes, iterations, size, batch, accumulate, seed, held_out, device)
+        options = FitOptions(
+            minutes, iterations, size, batch, accumulate, matching, seed, held_out, device
+        )
         chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), bins)
         if labels is not None:
             dataset = add_classes(dataset, labels)

@@ -96,6 +96,7 @@ class FitOptions(_Checked):
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
+        matching: Whether to train the third stage, distribution matching.
         seed: Random seed for the split, initialisation and training.
         held_out: Records kept for evaluation (default: 15 %, at most 10,000).
         device: Device to train on.
@@ -106,6 +107,7 @@ class FitOptions(_Checked):
     size: Annotated[float | None, optional("N")] = None
     batch: Annotated[int | None, optional("N")] = None
     accumulate: int = 1
+    matching: bool = True
     seed: int = 0
     held_out: Annotated[int | None, optional("N")] = None
     device: Device = "auto"

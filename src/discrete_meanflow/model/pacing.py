@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,10 +14,20 @@ from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Trainer
 from discrete_meanflow.training.trace import COMPILE_FROM
 
+
 # How the training time is divided, and how the speed is measured.
-TEACHER_FRACTION = 0.45  # fraction of the time for the first stage
-PAIRS_FRACTION = 0.15  # for generating teacher pairs
-STUDENT_FRACTION = 0.40  # for the second stage
+@dataclass(frozen=True)
+class Shares:
+    """Fractions of the training time for each part."""
+
+    teacher: float
+    pairs: float  # generating teacher pairs
+    student: float
+    matching: float
+
+
+WITH_MATCHING = Shares(0.45, 0.08, 0.17, 0.30)
+WITHOUT_MATCHING = Shares(0.45, 0.15, 0.40, 0.0)
 RESERVED_FRACTION = 0.05  # of the time, for everything else
 FEWEST_STEPS = 100  # of each stage
 FEWEST_PAIRS = 1000
@@ -34,24 +44,37 @@ QUICK_STEP = 0.2  # seconds
 MANY_BLOCKS = 20  # from which rounding down to whole blocks is negligible
 
 
-def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
-    """Set the numbers of steps: half of ``iterations`` in each stage."""
-    student_steps = iterations // 2
+def plan_steps(
+    plan: Plan, codec: Codec, device: str, iterations: int, matching: bool = False
+) -> Plan:
+    """Set the numbers of steps: half of ``iterations`` for the teacher; the rest for the student.
+
+    With matching, half of the student's steps are distribution matching.
+    """
+    matching_steps = iterations // 4 if matching else 0
+    student_steps = iterations // 2 - matching_steps
     # Each pair is used several times: generating one takes longer than learning from it.
     records = student_steps * plan.batch
     fewest = min(records, FEWEST_PAIRS)
     pairs = max(fewest, records // PAIR_EPOCHS)
     return replace(
         plan,
-        teacher_steps=iterations - student_steps,
+        teacher_steps=iterations - student_steps - matching_steps,
         student_steps=student_steps,
+        matching_steps=matching_steps,
         teacher_pairs=min(most_pairs(codec, device), pairs),
-        compiled=student_steps >= COMPILE_FROM,
+        compiled=iterations // 2 >= COMPILE_FROM,
     )
 
 
 def plan_minutes(
-    plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, world_size: int = 1
+    plan: Plan,
+    codec: Codec,
+    data: Sequences,
+    device: str,
+    minutes: float,
+    world_size: int = 1,
+    matching: bool = False,
 ) -> tuple[Plan, float]:
     """Time a step of each stage, and set the numbers of steps and pairs to fill the minutes.
 
@@ -68,26 +91,36 @@ def plan_minutes(
         plan,
         teacher_steps=1000,
         student_steps=1000,
+        matching_steps=1000 * matching,
         teacher_pairs=chunk,
         compiled=minutes >= COMPILE_MINUTES,
         batch=plan.batch // world_size,
     )
-    teacher, pair, student = _time_stages(trial, codec, data, device, min(chunk, most))
-    pair /= world_size  # ranks generate pairs in turn
+    times = _time_stages(trial, codec, data, device, min(chunk, most))
+    pair = times.pairs / world_size  # ranks generate pairs in turn
+    shares = WITH_MATCHING if matching else WITHOUT_MATCHING
     # A captured step is bound to the length of its block, so whole blocks save a second capture.
     multiple = plan.block if gpu and world_size == plan.accumulate == 1 else 1
     spent = time.monotonic() - started
     left = 60 * minutes * (1 - RESERVED_FRACTION) - spent
-    pairs = max(FEWEST_PAIRS, int(PAIRS_FRACTION * left / pair))
+    pairs = max(FEWEST_PAIRS, int(shares.pairs * left / pair))
     pairs = min(most_pairs(codec, device), pairs)
     timed = replace(
         trial,
         batch=plan.batch,
-        teacher_steps=_whole_blocks(TEACHER_FRACTION * left / teacher, multiple),
+        teacher_steps=_whole_blocks(shares.teacher * left / times.teacher, multiple),
         teacher_pairs=max(chunk, pairs // chunk * chunk) if gpu else pairs,
-        student_steps=_whole_blocks(STUDENT_FRACTION * left / student, multiple),
+        student_steps=_whole_blocks(shares.student * left / times.student, multiple),
     )
-    training = timed.teacher_steps * teacher + timed.student_steps * student
+    if matching:
+        steps = _whole_blocks(shares.matching * left / times.matching, multiple)
+        timed = replace(timed, matching_steps=steps)
+    training = sum(
+        steps * seconds
+        for steps, seconds in zip(
+            timed.stage_steps, (times.teacher, times.student, times.matching), strict=True
+        )
+    )
     return timed, (spent + training + timed.teacher_pairs * pair) / 60
 
 
@@ -98,10 +131,8 @@ def most_pairs(codec: Codec, device: str) -> int:
     return max(TRIAL_PAIRS, min(MOST_PAIRS, room // pair_bytes(codec)))
 
 
-def _time_stages(
-    trial: Plan, codec: Codec, data: Sequences, device: str, chunk: int
-) -> tuple[float, float, float]:
-    """Seconds of a step of the first stage, of a teacher pair, and of a step of the second."""
+def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk: int) -> Shares:
+    """Seconds of a step of each stage, and of a teacher pair."""
     first, place = trial.problem(codec, data), torch.device(device)
     # On a CPU one step at first, as it may take seconds; on a GPU steps are captured in blocks.
     block = min(trial.block, TRIAL_BLOCK) if place.type == "cuda" else 1
@@ -115,7 +146,13 @@ def _time_stages(
     pair = _fastest(lambda: next(chunks)[1].cpu()) / chunk  # .cpu() waits for the GPU
     problem = trial.distillation.problem(first, kernel, 0)
     recipe = replace(trial.distillation.recipe, block=block)
-    return teacher, pair, _step_seconds(Trainer(problem, recipe, [0], device), trial.block)
+    student = _step_seconds(Trainer(problem, recipe, [0], device), trial.block)
+    if not trial.matching_steps:
+        return Shares(teacher, pair, student, 0.0)
+    third = trial.matching.problem(first, problem, kernel)
+    recipe = replace(trial.matching.recipe, block=block)
+    matching = _step_seconds(Trainer(third, recipe, [0], device), trial.block)
+    return Shares(teacher, pair, student, matching)
 
 
 def _step_seconds(trainer: Trainer, most: int) -> float:

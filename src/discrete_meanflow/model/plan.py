@@ -1,6 +1,6 @@
-"""The plan of a run: network, problem and recipes of both training stages."""
+"""The plan of a run: network, problem and recipes of the training stages."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.model import options
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
-from discrete_meanflow.objective import PosteriorRegression
+from discrete_meanflow.objective import PairCrossEntropy
 from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import (
     FewPositions,
@@ -26,12 +26,20 @@ from discrete_meanflow.process import (
     UnionPositions,
 )
 from discrete_meanflow.run.json_files import Json
-from discrete_meanflow.times import ClockUniform
-from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
+from discrete_meanflow.times import ClockUniform, OnDiagonal
+from discrete_meanflow.training import (
+    FlowMapDistillation,
+    MatchingDistillation,
+    Problem,
+    Recipe,
+)
 
+STAGES = ("teacher", "student", "matching")
 # What every plan shares.
 WEIGHT_DECAY = 0.01
 EMA_DECAY = 0.999
+MATCHING_WORK = 10 / 3  # of a step of the third stage: student 6, fake network 3, teacher 1 pass
+MATCHING_RATE = 0.25  # learning rate of the third stage over that of the others
 OBSERVED_FRACTION = 0.5  # of the sequences, in which some positions are observed
 BLOCK_BYTES = 2**28  # of the continuous states that are drawn at once
 LARGEST_STEP_BYTES = 2**36  # of one step: no machine has more memory
@@ -44,7 +52,10 @@ LARGEST = {
     "seed": options.LARGEST_SEED,
     "minibatch_ot": LARGEST_MINIBATCH_OT,
 }
-MAY_BE_0 = ("heads", "seed", "bf16", "compiled", "learning_rate", "minibatch_ot", "muon_ratio")
+MAY_BE_0 = (
+    *("heads", "seed", "bf16", "compiled", "learning_rate"),
+    *("minibatch_ot", "muon_ratio", "matching_steps"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,10 @@ class Plan:
         compiled: whether the step is compiled.
         accumulate: gradient accumulation steps.
         block: steps whose training paths are drawn at once.
-        minibatch_ot: group size of minibatch optimal transport; 0: none.
+        minibatch_ot: group size of minibatch optimal transport; 0: none. The third stage needs
+            noise that is independent of the data.
         muon_ratio: learning rate of Muon relative to that of AdamW; 0: AdamW only.
+        matching_steps: optimiser steps of the third stage, distribution matching; 0: none.
     """
 
     teacher_steps: int
@@ -85,6 +98,7 @@ class Plan:
     block: int = 100
     minibatch_ot: int = 0
     muon_ratio: float = 0.0
+    matching_steps: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -96,6 +110,8 @@ class Plan:
                 raise InputError(f"plan: {field.name} cannot be {value!r}")
             if not (field.name not in MAY_BE_0) <= value <= most:
                 raise InputError(f"plan: {field.name} cannot be {value}")
+        if self.matching_steps and self.minibatch_ot:
+            raise InputError("plan: matching_steps needs minibatch_ot 0")
         if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
             raise InputError(
                 f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "
@@ -113,13 +129,23 @@ class Plan:
             raise InputError(f"plan: {self.teacher_pairs} teacher pairs take {pairs:,} bytes")
 
     def step_bytes(self, codec: Codec) -> int:
-        """Bytes of the training paths of a step of the second stage, whose batch is doubled."""
-        return 2 * self.batch * 4 * (codec.vocabulary * codec.length + self.minibatch_ot)
+        """Bytes of the training paths of a step: starts, with the third stage also noise."""
+        points = codec.vocabulary * codec.length * (4 if self.matching_steps else 1)
+        return self.batch * 4 * (points + self.minibatch_ot)
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of both stages."""
-        return self.teacher_steps + self.student_steps
+        """Optimiser steps of all stages."""
+        return sum(self.stage_steps)
+
+    @property
+    def stage_steps(self) -> tuple[int, int, int]:
+        """Optimiser steps of each stage."""
+        return self.teacher_steps, self.student_steps, self.matching_steps
+
+    def stage_at(self, step: int) -> int:
+        """The stage, from 0, in which a step (from 1) of the run is taken."""
+        return int(step > self.teacher_steps) + int(step > self.teacher_steps + self.student_steps)
 
     @property
     def parameters(self) -> float:
@@ -137,21 +163,28 @@ class Plan:
     @property
     def distillation(self) -> FlowMapDistillation:
         """The second stage."""
-        recipe = self._recipe(self.student_steps, 2 * self.batch)
+        recipe = self._recipe(self.student_steps, self.batch)
         return FlowMapDistillation(self.teacher_pairs, self.ode_steps, recipe)
+
+    @property
+    def matching(self) -> MatchingDistillation:
+        """The third stage."""
+        recipe = self._recipe(max(1, self.matching_steps), 2 * self.batch)
+        rate = MATCHING_RATE * self.learning_rate
+        return MatchingDistillation(replace(recipe, learning_rate=rate))
 
     def work_done(self, steps: int, pairs: float) -> float:
         """The fraction of the work done after ``steps`` and a fraction ``pairs`` of the pairs.
 
-        A step of the second stage has twice the batch. A teacher pair takes one forward pass per
-        ODE step, each a third of a training step on one record.
+        A step of the third stage has twice the batch and evaluates two more networks. A teacher
+        pair takes one forward pass per ODE step, each a third of a training step on one record.
         """
         return self._work(steps, pairs) / self._work(self.steps, 1)
 
     def _work(self, steps: int, pairs: float) -> float:
-        teacher = min(steps, self.teacher_steps)
+        matching = max(0, steps - self.teacher_steps - self.student_steps)
         evaluations = pairs * self.teacher_pairs * self.ode_steps
-        return teacher + evaluations / (3 * self.batch) + 2 * (steps - teacher)
+        return steps + (MATCHING_WORK - 1) * matching + evaluations / (3 * self.batch)
 
     def _recipe(self, iterations: int, batch: int) -> Recipe:
         return Recipe(
@@ -186,14 +219,18 @@ class Plan:
             return sum(p.numel() for p in self.kernel(codec).parameters())
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
-        """The problem of the first stage: posterior regression on the diagonal."""
+        """The problem of the first stage: cross-entropy at t = r, which is posterior regression.
+
+        It has the objective of the second stage, so both share compiled code.
+        """
         masks = RandomPositions(1.0), FewPositions(1.0), PrefixPositions(1.0)
         conditioning: ObservedPositions = MixedPositions(OBSERVED_FRACTION, *masks)
         if codec.class_positions:
             conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
         process = OneHotFlow(codec.vocabulary, self.minibatch_ot)
-        paths = DataPaths(process, data, ClockUniform(codec.vocabulary), conditioning)
-        return Problem(paths, lambda: self.kernel(codec), PosteriorRegression())
+        times = OnDiagonal(ClockUniform(codec.vocabulary))
+        paths = DataPaths(process, data, times, conditioning)
+        return Problem(paths, lambda: self.kernel(codec), PairCrossEntropy())
 
     def describe(self) -> Json:
         return asdict(self)

@@ -16,7 +16,7 @@ from discrete_meanflow.data.split import (
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
-from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan import STAGES, Plan
 from discrete_meanflow.model.run_folder import Config, create
 from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.json_files import Json
@@ -53,11 +53,13 @@ def prepare(
     size = default_size(codec, device, train.numel()) if options.size is None else options.size
     plan = choose_plan(codec, device, size, options, distributed.world_size)
     if options.iterations is not None:
-        plan = plan_steps(plan, codec, device, options.iterations)
+        plan = plan_steps(plan, codec, device, options.iterations, options.matching)
     else:
         data = TokenArray(train, codec.vocabulary)
         minutes = options.minutes
-        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
+        plan, taken = plan_minutes(
+            plan, codec, data, device, minutes, distributed.world_size, options.matching
+        )
         card |= _time_hint(plan, minutes, taken)
     plan.check_size(codec)
     config = Config(kind, codec, plan)
@@ -80,10 +82,11 @@ def split_dataset(dataset: Dataset, held_out: int | None, seed: int) -> tuple[St
 
 def _time_hint(plan: Plan, minutes: float, taken: float) -> Json:
     """A hint for the user if the training time is short."""
-    steps = f"{plan.teacher_steps} teacher and {plan.student_steps} student steps"
+    counts = zip(STAGES, plan.stage_steps, strict=True)
+    steps = ", ".join(f"{count} {stage} steps" for stage, count in counts if count)
     if taken > LATE * minutes:
         return {"time": f"about {taken:.1f} minutes instead of {minutes:g}, for at least {steps}"}
-    if min(plan.teacher_steps, plan.student_steps) < FEW_STEPS:
+    if min(filter(None, plan.stage_steps)) < FEW_STEPS:
         return {"time": f"enough for only {steps}, so samples may be poor; increase the minutes"}
     return {}
 

@@ -5,8 +5,8 @@
 - ``environment.json``: versions and machine
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
-- ``checkpoint-1.safetensors``, ``checkpoint-2.safetensors``: state of the two training stages
-- ``training.json``: numbers of steps, and scores of samples at the end of training
+- ``checkpoint-1.safetensors`` to ``checkpoint-3.safetensors``: states of the training stages
+- ``training.json``: numbers of steps, scores of samples at the end of training, teacher pairs
 - ``weights.safetensors``: the trained kernel, written last
 - ``samples.safetensors``, ``evaluation.json``, ``evaluation.png``: the evaluation
 """
@@ -32,10 +32,10 @@ from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.types import State
 
-FORMAT = 3
+FORMAT = 4
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
-CHECKPOINTS = ("checkpoint-1.safetensors", "checkpoint-2.safetensors")
+CHECKPOINTS = tuple(f"checkpoint-{stage}.safetensors" for stage in (1, 2, 3))
 TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"

@@ -75,7 +75,8 @@ def choose_plan(
     )  # fmt: skip
     if heads:
         # A class is observed as a rule, and minibatch OT does not apply to observed positions.
-        minibatch_ot = 0 if codec.class_positions else MINIBATCH_OT
+        # Nor to the third stage, whose formula holds for independent noise.
+        minibatch_ot = 0 if codec.class_positions or options.matching else MINIBATCH_OT
         plan = replace(plan, minibatch_ot=minibatch_ot, muon_ratio=MUON_RATIO)
     block = min(MOST_BLOCK, BLOCK_BYTES // plan.step_bytes(codec))
     if not gpu:

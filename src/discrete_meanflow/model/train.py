@@ -1,20 +1,27 @@
-"""Train the run in a folder: the teacher, then the student. Resumes from checkpoints."""
+"""Train the run in a folder, stage by stage. Resumes from checkpoints."""
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import Kernel, StudentAndFake
 from discrete_meanflow.model.metrics_log import MetricsLog
+from discrete_meanflow.model.plan import STAGES
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
-from discrete_meanflow.model.training_record import steps_done, write_training_record
+from discrete_meanflow.model.training_record import (
+    composition_residual,
+    steps_done,
+    write_training_record,
+)
+from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.signals import stop_requests
@@ -29,7 +36,7 @@ def train(
     distributed: Distributed,
     on_progress: OnProgress = lambda event: None,
 ) -> None:
-    """Train both stages to the end and write the weights. A trained run is left unchanged."""
+    """Train all stages to the end and write the weights. A trained run is left unchanged."""
     if is_trained(folder):
         return
     codec = config.codec
@@ -49,11 +56,11 @@ def train(
             if first:
                 write_weights(folder, kernel)  # now the run counts as trained
                 with contextlib.suppress(InputError):  # the record is only advice
-                    write_training_record(folder, kernel, config, tokens)
+                    write_training_record(folder, kernel, config, tokens, training.notes)
 
 
 class RunTraining:
-    """The two stages of a run, its log and its progress events. The first rank reports."""
+    """The stages of a run, its log and its progress events. The first rank reports."""
 
     def __init__(
         self,
@@ -67,21 +74,53 @@ class RunTraining:
         self.on_progress = on_progress
         self.stages = Stages([config.plan.seed], distributed, self._on_block, stopped, {})
         self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
+        self.notes: Json = {}  # for the training record
 
     def train(self, first: Problem) -> Kernel:
-        plan, settings = self.config.plan, self.config.describe()
-        teacher, student = (self.folder / name for name in CHECKPOINTS)
         try:
-            kernels = self.stages.train(first, plan.teacher_recipe, teacher, settings)
-            second = first
-            if checkpoint.iteration_in(student) < plan.student_steps:
-                second = self._distillation(first, kernels[0])
-            return self.stages.train(second, plan.distillation.recipe, student, settings)[0]
+            return self._train(first)
         except NotFiniteError as error:
             step = self.stages.finished_steps + error.step
             raise self._diverged(f"is {error.loss}", step) from None
 
+    def _train(self, first: Problem) -> Kernel:
+        plan = self.config.plan
+        teacher = self._stage(0, first)
+        second = self._distillation(first, teacher) if self._unfinished(1, 2) else first
+        student = self._stage(1, second)
+        if not plan.matching_steps:
+            return student
+        matching = plan.matching
+        third = replace(first, kernel=lambda: matching.pair(first.kernel(), first.kernel()))
+        if self._unfinished(2):
+            third = matching.problem(first, second, teacher)
+        self.stages.kernels = [matching.pair(student, copy.deepcopy(teacher))]
+        trained = self._stage(2, third)
+        assert isinstance(trained, StudentAndFake)
+        residuals = {
+            "before matching": composition_residual(student, self.config),
+            "after matching": composition_residual(trained.student, self.config),
+        }
+        self.notes["composition residual"] = residuals
+        return trained.student
+
+    def _stage(self, stage: int, problem: Problem) -> Kernel:
+        """Train a stage from its checkpoint to its end."""
+        plan, path = self.config.plan, self.folder / CHECKPOINTS[stage]
+        recipe = (plan.teacher_recipe, plan.distillation.recipe, plan.matching.recipe)[stage]
+        kernels = self.stages.train(problem, recipe, path, self.config.describe())
+        return copy.deepcopy(kernels[0])
+
+    def _unfinished(self, *stages: int) -> bool:
+        """Whether steps of any of the stages are left."""
+        return any(
+            checkpoint.iteration_in(self.folder / CHECKPOINTS[stage])
+            < self.config.plan.stage_steps[stage]
+            for stage in stages
+        )
+
     def _distillation(self, first: Problem, teacher: Kernel) -> Problem:
+        """The second stage, with its teacher pairs."""
         plan, done = self.config.plan, steps_done(self.folder)
 
         def stop(fraction: float) -> bool:
@@ -89,22 +128,25 @@ class RunTraining:
                 self.on_progress(self._event(done, None, fraction))
             return self.distributed.any(self.stages.stopped())
 
-        return plan.distillation.problem(first, teacher, plan.seed, stop, self.distributed)
+        problem = plan.distillation.problem(first, teacher, plan.seed, stop, self.distributed)
+        report = plan.distillation.report(problem, teacher)
+        self.notes["teacher pairs"] = asdict(report)
+        return problem
 
     def _on_block(self, losses: list[float], history: Any) -> None:
         stages, codec, loss = self.stages, self.config.codec, losses[0]
-        is_student = stages.iteration > self.config.plan.teacher_steps
-        path = self.folder / CHECKPOINTS[is_student]
+        stage = self.config.plan.stage_at(stages.iteration)
+        path = self.folder / CHECKPOINTS[stage]
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")
-        first = history.setdefault("first student loss" if is_student else "first loss", loss)
+        first = history.setdefault(f"first {STAGES[stage]} loss", loss)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
         if loss > DIVERGED * max(first, math.log(codec.vocabulary)):
             raise self._diverged(f"went from {first:.3g} to {loss:.3g}", stages.iteration)
         if self.log is not None:
             event = replace(
-                self._event(stages.iteration, loss, is_student),
+                self._event(stages.iteration, loss, stage > 0),
                 tokens_per_second=stages.records_per_second * codec.length,
                 kernel=lambda: stages.trainer.kernels()[0],
             )
@@ -113,15 +155,18 @@ class RunTraining:
 
     def _event(self, iteration: int, loss: float | None, pairs: float) -> ProgressEvent:
         plan, name, seconds = self.config.plan, self.folder.name, self.stages.seconds
-        work_done = plan.work_done(iteration, pairs)
-        stage = "student" if iteration > plan.teacher_steps else "teacher"
+        work_done, stage = plan.work_done(iteration, pairs), STAGES[plan.stage_at(iteration)]
         return ProgressEvent(
             name, iteration, plan.steps, loss, seconds, stage=stage, work_done=work_done
         )
 
     def _diverged(self, change: str, step: int) -> InputError:
-        path = self.folder / CHECKPOINTS[step > self.config.plan.teacher_steps]
+        stage = self.config.plan.stage_at(step)
+        path = self.folder / CHECKPOINTS[stage]
+        reason, advice = "training diverged", "Try a smaller --size"
+        if STAGES[stage] == "matching":
+            reason = "the fake network of distribution matching diverged"
+            advice = "Sample it with --from-checkpoint, or train again with --no-matching"
         return InputError(
-            f"the loss {change} at step {step}: training diverged; {path} has the state before. "
-            "Try a smaller --size"
+            f"the loss {change} at step {step}: {reason}; {path} has the state before. {advice}"
         )

@@ -17,7 +17,9 @@ from discrete_meanflow.metric.two_samples import empirical_tv
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import CHECKPOINTS, CONFIG, TRAINING, Config, is_trained
 from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.run.json_files import Json, read_json, write_json
+from discrete_meanflow.sampler import KernelSampler, generate
 from discrete_meanflow.training import checkpoint
 from discrete_meanflow.types import State
 
@@ -68,8 +70,26 @@ class Scores:
         )
 
 
-def write_training_record(folder: Path, kernel: Kernel, config: Config, train: State) -> None:
-    """Compare samples with training records and write ``training.json``.
+def composition_residual(kernel: Kernel, config: Config) -> float:
+    """Fraction of the symbols on which one step and two steps from the same noise differ.
+
+    It is 0 for an exact flow map. The two steps are even on the decoding clock.
+    """
+    codec, device = config.codec, kernel.device
+    shape = (min(_affordable(config), MOST_RECORDS), codec.length)
+    process, bf16 = OneHotFlow(codec.vocabulary), config.plan.samples_in_bf16(device)
+    one, two = (
+        torch.cat(list(generate(sampler, process, shape, g.manual_seed(0), bf16=bf16)))
+        for sampler in (KernelSampler.steps(kernel, k) for k in (1, 2))
+        for g in (torch.Generator(device),)
+    )
+    return (one != two).double().mean().item()
+
+
+def write_training_record(
+    folder: Path, kernel: Kernel, config: Config, train: State, notes: Json
+) -> None:
+    """Compare samples with training records and write ``training.json``, with notes of the stages.
 
     Samples of several steps are drawn only if those of one step are poor.
     """
@@ -90,9 +110,11 @@ def write_training_record(folder: Path, kernel: Kernel, config: Config, train: S
     record = {
         "teacher_steps": plan.teacher_steps,
         "student_steps": plan.student_steps,
+        "matching_steps": plan.matching_steps,
         "records": count,
         "data": asdict(real),
         "samples": samples,
+        **notes,
     }
     write_json(folder / TRAINING, record)
 
@@ -106,7 +128,7 @@ def _affordable(config: Config) -> int:
 
 
 def steps_done(folder: Path) -> int:
-    """Optimiser steps of both stages so far, read from the checkpoints."""
+    """Optimiser steps of all stages so far, read from the checkpoints."""
     return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
 
 

@@ -7,6 +7,9 @@ from discrete_meanflow.objective.cross_entropy import (
     PairCrossEntropy as PairCrossEntropy,
     PosteriorRegression as PosteriorRegression,
 )
+from discrete_meanflow.objective.distribution_matching import (
+    DistributionMatching as DistributionMatching,
+)
 from discrete_meanflow.objective.estimator import (
     Estimator as Estimator,
     ExactExpectation as ExactExpectation,

@@ -39,7 +39,7 @@ class PairCrossEntropy(Objective):
     the flow map.
     """
 
-    needs = Needs(draws=0, continuous=True, teacher_pairs=True)
+    needs = Needs(draws=0, continuous=True, flow_map_ends=True)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         return nll(kernel, path, path.t).mean()

@@ -12,7 +12,7 @@ class Paths(nn.Module, ABC):
     process: Process
     length: int = 1  # positions of a sequence; a chain has one
     conditioned: bool = False  # whether some positions are observed
-    teacher_pairs: bool = False  # whether each endpoint is a function of its start
+    flow_map_ends: bool = False  # whether x1 follows the flow map's own law q_{r,t}(x_r)
 
     @abstractmethod
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:

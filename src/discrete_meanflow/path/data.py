@@ -9,7 +9,7 @@ from discrete_meanflow.process import (
     RandomPositions,
     SequenceProcess,
 )
-from discrete_meanflow.times import TimeSampler
+from discrete_meanflow.times import OnDiagonal, TimeSampler
 
 
 class DataPaths(Paths):
@@ -43,6 +43,7 @@ class DataPaths(Paths):
             else RandomPositions(conditioning)
         )
         self.conditioned = self.conditioning.fraction > 0
+        self.flow_map_ends = isinstance(times, OnDiagonal)
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         times, x1 = self.times.sample(shape, g), self.data.sample(shape, g)

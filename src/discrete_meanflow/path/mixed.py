@@ -18,17 +18,20 @@ class MixedPaths(Paths):
             )
         first = parts[0]
         self.process, self.length, self.conditioned = first.process, first.length, first.conditioned
-        self.teacher_pairs = any(part.teacher_pairs for part in parts)
+        self.flow_map_ends = all(part.flow_map_ends for part in parts)
         self.parts = parts
         for i, part in enumerate(parts):
             self.add_module(str(i), part)
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         *outer, batch = shape
-        count = len(self.parts)
-        sizes = [(batch + i) // count for i in range(count)]
         batches = [
             part.sample((*outer, size), g, draws)
-            for part, size in zip(self.parts, sizes, strict=True)
+            for part, size in zip(self.parts, part_sizes(batch, len(self.parts)), strict=True)
         ]
         return tree_map(lambda *tensors: torch.cat(tensors, len(outer)), *batches)
+
+
+def part_sizes(batch: int, parts: int) -> list[int]:
+    """Numbers of paths of each part of a batch: equal up to one."""
+    return [(batch + i) // parts for i in range(parts)]

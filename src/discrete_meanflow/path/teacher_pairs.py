@@ -26,7 +26,7 @@ class TeacherPairs(Paths):
             none was.
     """
 
-    teacher_pairs = True
+    flow_map_ends = True
     starts: Tensor
     ends: Tensor
     times: Tensor

@@ -3,6 +3,7 @@
 from discrete_meanflow.training.chain_problem import chain_problem as chain_problem
 from discrete_meanflow.training.distillation import FlowMapDistillation as FlowMapDistillation
 from discrete_meanflow.training.distributed import Distributed as Distributed
+from discrete_meanflow.training.matching import MatchingDistillation as MatchingDistillation
 from discrete_meanflow.training.pair_report import (
     NoiseMoments as NoiseMoments,
     PairReport as PairReport,

@@ -14,7 +14,7 @@ from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.network import DiagonalNetwork
-from discrete_meanflow.objective import PairCrossEntropy, Weighted
+from discrete_meanflow.objective import PairCrossEntropy
 from discrete_meanflow.path import DataPaths, MixedPaths, TeacherPairs
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import ODESampler, TwoWayODE, chunk_size
@@ -94,14 +94,11 @@ class FlowMapDistillation:
             distributed: the ranks that share the work.
         """
         paths = _data_paths(first)
-        diagonal = DataPaths(paths.process, paths.data, OnDiagonal(paths.times), paths.conditioning)
+        times = paths.times
+        on_diagonal = times if isinstance(times, OnDiagonal) else OnDiagonal(times)
+        diagonal = DataPaths(paths.process, paths.data, on_diagonal, paths.conditioning)
         pairs = self.teacher_pairs(paths, teacher, seed, stopped, distributed)
-        # Twice the mean over both halves is the sum of their means.
-        return replace(
-            first,
-            paths=MixedPaths(diagonal, pairs),
-            objective=Weighted((2.0, PairCrossEntropy())),
-        )
+        return replace(first, paths=MixedPaths(diagonal, pairs), objective=PairCrossEntropy())
 
     def report(self, problem: Problem, teacher: Kernel) -> PairReport:
         """Statistics of the teacher pairs of a student's problem."""

@@ -22,23 +22,25 @@ class Muon(torch.optim.AdamW):
     as a number; a captured CUDA graph needs neither.
 
     Args:
-        parameters: all parameters, those without a matrix update use AdamW.
+        groups: AdamW's parameter groups. Each has its own learning rate, a tensor on its device.
         matrices: the parameters with a matrix update, each ``(seeds, rows, columns)``.
-        ratio: their learning rate over that of the others.
-        lr: the learning rate, a tensor on their device.
+        ratio: their learning rate over that of the others in their group.
         adam: further arguments of AdamW.
     """
 
     def __init__(
         self,
-        parameters: Iterable[Tensor],
+        groups: list[dict[str, Any]],
         matrices: Iterable[Tensor],
         ratio: float,
-        lr: Tensor,
         **adam: Any,
     ) -> None:
-        super().__init__(parameters, lr=lr, **adam)
+        super().__init__(groups, **adam)
         self.matrices, self.ratio = list(matrices), ratio
+        chosen = set(map(id, self.matrices))
+        self.matrices_of = [
+            [p for p in group["params"] if id(p) in chosen] for group in self.param_groups
+        ]
         # Half precision halves the memory traffic on a GPU; on a CPU it is slow.
         self.halved = any(p.is_cuda for p in self.matrices)
 
@@ -50,7 +52,6 @@ class Muon(torch.optim.AdamW):
 
     def _move_matrices(self) -> None:
         """Update the matrices; those of one shape share their products, to save launches."""
-        group = self.param_groups[0]
         gradients = []
         for p in self.matrices:
             assert p.grad is not None
@@ -61,14 +62,17 @@ class Muon(torch.optim.AdamW):
         momenta = [self.state[p]["momentum"] for p in self.matrices]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         nesterov = torch._foreach_lerp(gradients, momenta, MOMENTUM)
-        torch._foreach_mul_(self.matrices, 1 - group["lr"] * group["weight_decay"])
-        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-        for p, gradient in zip(self.matrices, nesterov, strict=True):
-            squares = cut(p)
-            by_shape[squares.shape[3:]].append((squares, cut(gradient)))
-        for shape, pairs in by_shape.items():
-            rate = group["lr"] * (self.ratio * LIKE_ADAM * max(shape) ** 0.5)
-            self._move(pairs, rate)
+        direction = dict(zip(map(id, self.matrices), nesterov, strict=True))
+        for group, matrices in zip(self.param_groups, self.matrices_of, strict=True):
+            if not matrices:
+                continue
+            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+            by_shape: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+            for p in matrices:
+                squares = cut(p)
+                by_shape[squares.shape[3:]].append((squares, cut(direction[id(p)])))
+            for shape, pairs in by_shape.items():
+                self._move(pairs, group["lr"] * (self.ratio * LIKE_ADAM * max(shape) ** 0.5))
 
     def _move(self, pairs: Sequence[tuple[Tensor, Tensor]], rate: Tensor) -> None:
         """``W <- W - rate orthogonal(B)`` of all ``(W, B)``, each ``(seeds, k, l, *shape)``."""

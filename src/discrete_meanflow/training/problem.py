@@ -37,9 +37,10 @@ class Problem:
                 f"problem: {type(self.objective).__name__} would teach a flow map the mean "
                 "endpoint; use PosteriorRegression with SemigroupLoss"
             )
-        if needs.teacher_pairs != self.paths.teacher_pairs:
+        if needs.flow_map_ends and not self.paths.flow_map_ends:
             raise InputError(
-                "problem: PairCrossEntropy needs TeacherPairs in the paths, and they need it"
+                f"problem: {type(self.objective).__name__} needs TeacherPairs, or DataPaths with "
+                "OnDiagonal times; other paths end in data that noise does not determine"
             )
 
     @property

@@ -3,8 +3,10 @@
 import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -104,21 +106,30 @@ class Trainer:
         self.parameters = self.stack.parameters
         self.ema = {name: p.clone() for name, p in self.parameters.items() if recipe.ema_decay > 0}
         self.generators = [torch.Generator(self.device).manual_seed(seed) for seed in seeds]
-        self.learning_rate = torch.tensor(recipe.learning_rate, device=self.device)
         inner = inner_matrices(self.stack.kernels[0]) if recipe.muon_ratio else set()
         if recipe.muon_ratio and not inner:
             raise InputError("recipe: Muon needs a network with an nn.ModuleList of layers")
         self.optimiser = Muon(  # equals AdamW if there are no matrices
-            self.parameters.values(),
+            self._groups(),
             [p for name, p in self.parameters.items() if name in inner],
             recipe.muon_ratio,
-            lr=self.learning_rate,
             weight_decay=recipe.weight_decay,
             fused=True,
             capturable=self.device.type == "cuda",
         )
         self.iteration = 0
         self.seconds = 0.0
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Parameter groups: one per learning rate relative to the recipe's."""
+        by_scale: dict[float, list[Tensor]] = defaultdict(list)
+        for name, p in self.parameters.items():
+            by_scale[self.stack.kernels[0].learning_rate_scale(name)].append(p)
+        rate = self.recipe.learning_rate
+        return [
+            {"params": part, "lr": torch.tensor(rate * scale, device=self.device), "scale": scale}
+            for scale, part in by_scale.items()
+        ]
 
     def blocks(self) -> Iterator[BlockRecord]:
         """The training loop: train to the end and yield a record after each block."""
@@ -270,7 +281,8 @@ class Trainer:
         losses, gradients = gradient(self.parameters, self.ema, path)
         for name, p in self.parameters.items():
             p.grad = gradients[name]
-        self.learning_rate.copy_(rates[0])
+        for group in self.optimiser.param_groups:
+            group["lr"].copy_(rates[0] * group["scale"])
         self.optimiser.step()
         self._update_ema(rates[1])
         return losses
