@@ -44,14 +44,12 @@ QUICK_STEP = 0.2  # seconds
 MANY_BLOCKS = 20  # from which rounding down to whole blocks is negligible
 
 
-def plan_steps(
-    plan: Plan, codec: Codec, device: str, iterations: int, matching: bool = False
-) -> Plan:
+def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
     """Set the numbers of steps: half of ``iterations`` for the teacher; the rest for the student.
 
-    With matching, half of the student's steps are distribution matching.
+    With a third stage, half of the student's steps are distribution matching.
     """
-    matching_steps = iterations // 4 if matching else 0
+    matching_steps = iterations // 4 if plan.matching_steps else 0
     student_steps = iterations // 2 - matching_steps
     # Each pair is used several times: generating one takes longer than learning from it.
     records = student_steps * plan.batch
@@ -68,13 +66,7 @@ def plan_steps(
 
 
 def plan_minutes(
-    plan: Plan,
-    codec: Codec,
-    data: Sequences,
-    device: str,
-    minutes: float,
-    world_size: int = 1,
-    matching: bool = False,
+    plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, world_size: int = 1
 ) -> tuple[Plan, float]:
     """Time a step of each stage, and set the numbers of steps and pairs to fill the minutes.
 
@@ -91,14 +83,14 @@ def plan_minutes(
         plan,
         teacher_steps=1000,
         student_steps=1000,
-        matching_steps=1000 * matching,
+        matching_steps=1000 * plan.matching_steps,
         teacher_pairs=chunk,
         compiled=minutes >= COMPILE_MINUTES,
         batch=plan.batch // world_size,
     )
     times = _time_stages(trial, codec, data, device, min(chunk, most))
     pair = times.pairs / world_size  # ranks generate pairs in turn
-    shares = WITH_MATCHING if matching else WITHOUT_MATCHING
+    shares = WITH_MATCHING if plan.matching_steps else WITHOUT_MATCHING
     # A captured step is bound to the length of its block, so whole blocks save a second capture.
     multiple = plan.block if gpu and world_size == plan.accumulate == 1 else 1
     spent = time.monotonic() - started
@@ -112,7 +104,7 @@ def plan_minutes(
         teacher_pairs=max(chunk, pairs // chunk * chunk) if gpu else pairs,
         student_steps=_whole_blocks(shares.student * left / times.student, multiple),
     )
-    if matching:
+    if plan.matching_steps:
         steps = _whole_blocks(shares.matching * left / times.matching, multiple)
         timed = replace(timed, matching_steps=steps)
     training = sum(

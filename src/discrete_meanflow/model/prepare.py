@@ -53,13 +53,11 @@ def prepare(
     size = default_size(codec, device, train.numel()) if options.size is None else options.size
     plan = choose_plan(codec, device, size, options, distributed.world_size)
     if options.iterations is not None:
-        plan = plan_steps(plan, codec, device, options.iterations, options.matching)
+        plan = plan_steps(plan, codec, device, options.iterations)
     else:
         data = TokenArray(train, codec.vocabulary)
         minutes = options.minutes
-        plan, taken = plan_minutes(
-            plan, codec, data, device, minutes, distributed.world_size, options.matching
-        )
+        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
         card |= _time_hint(plan, minutes, taken)
     plan.check_size(codec)
     config = Config(kind, codec, plan)

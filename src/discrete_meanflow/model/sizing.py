@@ -71,7 +71,7 @@ def choose_plan(
     rate = SMALL_LEARNING_RATE if small else rate
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
-        accumulate=accumulate,
+        accumulate=accumulate, matching_steps=int(options.matching),
     )  # fmt: skip
     if heads:
         # A class is observed as a rule, and minibatch OT does not apply to observed positions.
