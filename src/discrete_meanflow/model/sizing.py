@@ -30,8 +30,6 @@ CPU_STEP = 2e10  # operations of a step with attention on a CPU
 CPU_BLOCK = 3e11  # operations of a block on a CPU: a few seconds, as stops wait for it
 MOST_BLOCK = 100  # steps
 LEARNING_RATE, SMALL_LEARNING_RATE = 1e-3, 2e-3  # the second with a small MLP
-LARGE_SIZE = 5e6  # parameters from which the learning rate is smaller
-LARGE_LEARNING_RATE = 6e-4
 MINIBATCH_OT = 1024  # with attention; over a flattened state it does not pay
 MUON_RATIO = 4.0  # with attention
 
@@ -67,8 +65,7 @@ def choose_plan(
     width, layers, heads = _network_shape(codec, gpu, size)
     small = _is_small_mlp(codec, gpu, size)
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
-    rate = LEARNING_RATE if size < LARGE_SIZE else LARGE_LEARNING_RATE
-    rate = SMALL_LEARNING_RATE if small else rate
+    rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
         accumulate=accumulate, matching_steps=int(options.matching),

@@ -26,7 +26,7 @@ class MatchingDistillation:
     """
 
     recipe: Recipe
-    pair_weight: float = 0.1
+    pair_weight: float = 0.5
     fake_rate: float = 3.0
     reverse: float = 0.0
 
