@@ -8,7 +8,9 @@ import pytest
 from dmf_reproduction import catalog
 from dmf_reproduction.engine.experiment import Scale
 from dmf_reproduction.experiments.real_data import RealData
-from dmf_reproduction.report import markdown
+from dmf_reproduction.figures.draw import png
+from dmf_reproduction.figures.matching import quality
+from dmf_reproduction.report import markdown, matching
 from dmf_reproduction.report.table import claims_markdown, claims_table, rows
 from dmf_reproduction.settings import FLOW_MAP
 
@@ -31,6 +33,27 @@ def test_quality_table_has_at_most_eight_rows():
 def test_missing_section_of_the_readme_raises():
     with pytest.raises(ValueError, match="has no section 'claims'"):
         markdown.with_section("no markers", "claims", "text")
+
+
+def test_stages_without_a_record_say_so(tmp_path):
+    assert matching.stages_section(tmp_path) == matching.NO_RECORD
+    assert matching.arms_section(tmp_path) == ""
+
+
+@pytest.mark.parametrize("last", ["valid", "copies"])
+def test_stages_and_variants_are_read_from_a_record(tmp_path, last):
+    scores = {"C2ST AUC": 0.6, "pair TV": 0.1, "unique": 0.9, last: 0.5}
+    samplers = ["kernel 1", "kernel 4", "kernel 16", "restart 4", "refining 4"]
+    student = {"composition residual": 0.25, "scores": dict.fromkeys(samplers, scores)}
+    teacher = {"scores": {"ode 64": scores}}
+    kernels = {"teacher": teacher, "student": student, "default": student | {"ms per step": 20.0}}
+    record = {"command": "bench", "device": "CPU", "parameters": 1e6, "samples": 100}
+    record |= {"held out": scores, "kernels": kernels}
+    (tmp_path / "distribution-matching-toy.json").write_text(json.dumps(record))
+    stages = matching.stages_section(tmp_path).splitlines()
+    assert "| toy | C2ST AUC ↓ | 0.600 | 0.600 | 0.600 | - | 0.600 " in "\n".join(stages)
+    assert "| default | 1 | " in matching.arms_section(tmp_path)
+    assert png(quality(matching.read_matching(tmp_path))).startswith(b"\x89PNG")
 
 
 def test_results_stay_under_8_mb():

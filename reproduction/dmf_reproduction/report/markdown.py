@@ -1,15 +1,24 @@
 """Generate the docs from committed results: ``python -m dmf_reproduction.report.markdown``.
 
-No number in README.md, docs/results.md or docs/benchmarks.md is typed by hand.
+No number in README.md, docs/results.md, docs/benchmarks.md or the table of docs/one-step.md is
+typed by hand.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from dmf_reproduction.figures.draw import draw
+from discrete_meanflow.files import write_atomically
+from dmf_reproduction.figures.draw import draw, png
+from dmf_reproduction.figures.matching import quality
 from dmf_reproduction.report.conditional import small_laws_section
 from dmf_reproduction.report.grids import JOINT_HEAD, estimator_grid, joint_grid, objective_grid
+from dmf_reproduction.report.matching import (
+    FIGURE,
+    arms_section,
+    read_matching,
+    stages_section,
+)
 from dmf_reproduction.report.own_data import OwnRun, own_data_section
 from dmf_reproduction.report.speed import speed_section
 from dmf_reproduction.report.table import claims_markdown, grid_markdown, origin
@@ -188,6 +197,7 @@ def benchmarks_page(results: Path) -> str:
             "each. All numbers are total variation minus its sampling floor.",
             "",
             small_laws_section(results / "bench"),
+            *filter(None, [arms_section(results / "bench")]),
             "## Speed and memory",
             "",
             "Each comparison is measured in one run on one machine. *Peak* is the bfloat16 peak of",
@@ -201,8 +211,10 @@ def benchmarks_page(results: Path) -> str:
 def pages(root: Path) -> dict[Path, str]:
     """The generated files of a checkout and their text."""
     results, readme = root / "results", root / "README.md"
+    one_step, stages = root / "docs/one-step.md", stages_section(results / "bench")
     return {
         readme: readme_text(readme.read_text(), results),
+        one_step: with_section(one_step.read_text(), "stages", stages),
         root / "docs/results.md": results_page(results),
         root / "docs/benchmarks.md": benchmarks_page(results),
     }
@@ -212,6 +224,9 @@ def main() -> None:
     root = Path()
     for name, run in read_runs(root / "results").items():
         draw(run, root / "results" / name)
+    if records := read_matching(root / "results/bench"):
+        path = root / f"results/bench/{FIGURE}.png"
+        write_atomically(path, png(quality(records)))
     for path, text in pages(root).items():
         path.write_text(text)
 
