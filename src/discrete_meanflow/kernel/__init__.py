@@ -10,5 +10,6 @@ from discrete_meanflow.kernel.for_process import (
     from_denoiser as from_denoiser,
     kernel_for as kernel_for,
 )
+from discrete_meanflow.kernel.matched import MatchedFlowMap as MatchedFlowMap
 from discrete_meanflow.kernel.student_and_fake import StudentAndFake as StudentAndFake
 from discrete_meanflow.kernel.unconstrained import UnconstrainedKernel as UnconstrainedKernel

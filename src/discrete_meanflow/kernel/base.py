@@ -54,6 +54,10 @@ class Kernel(nn.Module, ABC):
         """The symbols of a state at time 1. A discrete state holds them already."""
         return x
 
+    def ending_at(self, t: float) -> "Kernel":
+        """The kernel of steps that end at time t."""
+        return self
+
     def learning_rate_scale(self, name: str) -> float:
         """The learning rate of a parameter relative to that of the recipe."""
         return 1.0

@@ -10,7 +10,7 @@ from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import FlowMapKernel, Kernel
+from discrete_meanflow.kernel import FlowMapKernel, MatchedFlowMap
 from discrete_meanflow.model import options
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
 from discrete_meanflow.objective import PairCrossEntropy
@@ -210,13 +210,19 @@ class Plan:
             network = FlatMLP(states, length, self.width, self.layers)
         return network if codec.allowed is None else LogitMask(network, codec.allowed)
 
-    def kernel(self, codec: Codec) -> Kernel:
+    def flow_map(self, codec: Codec) -> FlowMapKernel:
+        """What the first two stages train."""
         return FlowMapKernel(self.network(codec), codec.vocabulary)
 
+    def kernel(self, codec: Codec) -> FlowMapKernel:
+        """The result of all stages."""
+        flow_map = self.flow_map(codec)
+        return MatchedFlowMap(flow_map, self.flow_map(codec)) if self.matching_steps else flow_map
+
     def parameter_count(self, codec: Codec) -> int:
-        """The exact number of parameters; no memory is allocated for them."""
+        """The exact number of parameters of one network; no memory is allocated for them."""
         with torch.device("meta"):
-            return sum(p.numel() for p in self.kernel(codec).parameters())
+            return sum(p.numel() for p in self.flow_map(codec).parameters())
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
         """The problem of the first stage: cross-entropy at t = r, which is posterior regression.
@@ -230,7 +236,7 @@ class Plan:
         process = OneHotFlow(codec.vocabulary, self.minibatch_ot)
         times = OnDiagonal(ClockUniform(codec.vocabulary))
         paths = DataPaths(process, data, times, conditioning)
-        return Problem(paths, lambda: self.kernel(codec), PairCrossEntropy())
+        return Problem(paths, lambda: self.flow_map(codec), PairCrossEntropy())
 
     def describe(self) -> Json:
         return asdict(self)

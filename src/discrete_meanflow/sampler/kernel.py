@@ -59,7 +59,8 @@ class KernelSampler(Sampler):
         return None if self.guidance == 1 else x
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
-        kernel, (start, end) = self.kernel, self.grid[i : i + 2]
+        start, end = self.grid[i : i + 2]
+        kernel = self.kernel.ending_at(end)
         r, t = (self.times(carry.x, s, carry.observed) for s in (start, end))
         logits, free = kernel(carry.x, r, t), carry.memory
         if self.guidance != 1:
