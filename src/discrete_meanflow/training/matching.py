@@ -30,6 +30,14 @@ class MatchingDistillation:
     fake_rate: float = 3.0
     reverse: float = 0.0
 
+    def __post_init__(self) -> None:
+        batch, accumulate = self.recipe.batch, self.recipe.accumulate
+        if batch % (2 * accumulate):  # else a part would mistake starts for pairs
+            raise InputError(
+                f"distribution matching: needs a batch that 2 * accumulate divides, got {batch} "
+                f"and accumulate={accumulate}"
+            )
+
     def problem(self, first: Problem, second: Problem, teacher: Kernel) -> Problem:
         """The problem of this stage.
 
