@@ -71,4 +71,4 @@ def train_run(folder, on_progress=lambda event: None):
 
 
 SMALL = FitOptions(iterations=40, size=1e4, batch=16)
-ATTENTION = {"width": 16, "layers": 1, "heads": 2, "minibatch_ot": 8, "muon_ratio": 4.0}
+ATTENTION = {"width": 16, "layers": 1, "heads": 2, "muon_ratio": 4.0}

@@ -10,6 +10,7 @@ from discrete_meanflow.kernel import (
     BridgeKernel,
     FlowMapKernel,
     Kernel,
+    StudentAndFake,
     UnconstrainedKernel,
 )
 from discrete_meanflow.network import MLP
@@ -87,6 +88,9 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
             "carry-over": BoundaryKernel(MLP(states, 16, 3), states, Linear(), mask=states - 1),
             "bridge": BridgeKernel(MLP(states, 16, 3), noisy_ring(states)),
             "flow map": FlowMapKernel(MLP(states, 16, 3), states),
+            "student and fake": StudentAndFake(
+                *(FlowMapKernel(MLP(states, 16, 3), states) for _ in range(2)), fake_rate=3.0
+            ),
         }
         for kernel in made.values():
             for p in kernel.parameters():

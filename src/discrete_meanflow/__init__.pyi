@@ -45,6 +45,7 @@ from discrete_meanflow.kernel import (
     ExactPosterior as ExactPosterior,
     FlowMapKernel as FlowMapKernel,
     Kernel as Kernel,
+    StudentAndFake as StudentAndFake,
     UnconstrainedKernel as UnconstrainedKernel,
     from_denoiser as from_denoiser,
     kernel_for as kernel_for,
@@ -69,6 +70,7 @@ from discrete_meanflow.network import (
 from discrete_meanflow.objective import (
     BoundaryPenalty as BoundaryPenalty,
     DenoiserDistillation as DenoiserDistillation,
+    DistributionMatching as DistributionMatching,
     Estimator as Estimator,
     ExactExpectation as ExactExpectation,
     KernelCE as KernelCE,
@@ -88,6 +90,7 @@ from discrete_meanflow.objective import (
 from discrete_meanflow.path import (
     ChainPaths as ChainPaths,
     DataPaths as DataPaths,
+    MatchingPaths as MatchingPaths,
     MixedPaths as MixedPaths,
     Paths as Paths,
     TeacherPairs as TeacherPairs,
@@ -136,6 +139,7 @@ from discrete_meanflow.times import (
 )
 from discrete_meanflow.training import (
     FlowMapDistillation as FlowMapDistillation,
+    MatchingDistillation as MatchingDistillation,
     Problem as Problem,
     Recipe as Recipe,
     Trainer as Trainer,

@@ -6,7 +6,7 @@ import torch
 from discrete_meanflow.ctmc import ring
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.path import ChainPaths, DataPaths, MixedPaths, TeacherPairs
+from discrete_meanflow.path import ChainPaths, DataPaths, MatchingPaths, MixedPaths, TeacherPairs
 from discrete_meanflow.process import ChainProcess, OneHotFlow
 from discrete_meanflow.times import ClockUniform, OnDiagonal, UniformGap
 from problems import seeded, sequence_processes
@@ -32,6 +32,11 @@ PATHS = {
     "teacher pairs": teacher_pairs(),
     "teacher pairs, conditioned": teacher_pairs(torch.rand(20, 4, generator=seeded()) < 0.5),
     "mixed": MixedPaths(DataPaths(FLOW, LAW, OnDiagonal(ClockUniform(3))), teacher_pairs()),
+    "matching": MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3))),
+    "matching, conditioned": MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3), 0.5)),
+    "matching and pairs": MixedPaths(
+        MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3))), teacher_pairs()
+    ),
 }
 every_source = pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
 
@@ -48,7 +53,9 @@ def test_a_batch_has_the_shape_asked_for(paths):
     for time in (path.r, path.t, path.s):
         assert torch.broadcast_shapes(time.shape, positions) == positions
         assert time.dtype == torch.float32
-    assert bool(((path.r <= path.s) & (path.s <= path.t)).all())
+    if not any(isinstance(part, MatchingPaths) for part in paths.modules()):
+        assert bool((path.r <= path.s).all())  # the noise level of matching is of another state
+    assert bool(((path.r <= path.t) & (path.s <= path.t)).all())
     assert path.has_endpoint == (path.x1.shape == positions)
 
 

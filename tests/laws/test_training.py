@@ -43,6 +43,8 @@ from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.schedule import Exponential, Linear
 from discrete_meanflow.times import ClockUniform, UniformGap
 from discrete_meanflow.training import (
+    FlowMapDistillation,
+    MatchingDistillation,
     Problem,
     Recipe,
     Trainer,
@@ -143,12 +145,26 @@ def flow_map(objective):
     )
 
 
+def matching(reverse=0.0):
+    """The third stage of a flow map, with a random teacher."""
+    first = flow_map(PosteriorRegression())
+    teacher = first.build(3)
+    for i, p in enumerate(teacher.parameters()):
+        torch.nn.init.normal_(p, std=0.3, generator=seeded(i))
+    second = FlowMapDistillation(60, 2, Recipe(1)).problem(first, teacher, seed=0)
+    return MatchingDistillation(Recipe(1), reverse=reverse).problem(first, second, teacher)
+
+
 FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
 PROBLEMS |= {
     "flow map, semigroup": flow_map(FLOW_MAP),
     "flow map, Lagrangian": flow_map(
         Weighted((1.0, PosteriorRegression()), (1.0, LagrangianLoss()))
     ),
+}
+PROBLEMS |= {
+    "distribution matching": matching(),
+    "distribution matching, reverse": matching(-0.2),
 }
 every_problem = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -186,12 +202,17 @@ def test_stacked_seeds_are_trained_as_one_by_one(p):
             torch.manual_seed(seed)
             kernel = p.kernel()
         g = seeded(seed)
-        optimiser = torch.optim.AdamW(kernel.parameters(), weight_decay=recipe.weight_decay)
+        scales = {p: kernel.learning_rate_scale(name) for name, p in kernel.named_parameters()}
+        optimiser = torch.optim.AdamW(
+            [{"params": [p], "scale": scale} for p, scale in scales.items()],
+            weight_decay=recipe.weight_decay,
+        )
         for step in range(recipe.iterations):
             if step % recipe.block == 0:
                 paths = p.sample((recipe.block, recipe.batch), g)
             path = tree_map(lambda a, i=step % recipe.block: a[i], paths)
-            optimiser.param_groups[0]["lr"] = recipe.learning_rate_at(step)
+            for group in optimiser.param_groups:
+                group["lr"] = group["scale"] * recipe.learning_rate_at(step)
             optimiser.zero_grad()
             p.objective(kernel, path).backward()
             torch.nn.utils.clip_grad_norm_(kernel.parameters(), recipe.clip)

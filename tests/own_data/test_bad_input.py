@@ -238,7 +238,7 @@ PLANS = {
 NOTES = {
     "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
     "endless note": {"iteration": float("inf")},
-    "no history": {"iteration": 0, "history": {"first loss": "x"}},
+    "no history": {"iteration": 0, "history": {"first teacher loss": "x"}},
 }  # fmt: skip
 
 

@@ -31,7 +31,13 @@ from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.progress import ProgressEvent
 from discrete_meanflow.sampler import chunk_size
-from discrete_meanflow.training import Distributed, FlowMapDistillation, Recipe, checkpoint
+from discrete_meanflow.training import (
+    Distributed,
+    FlowMapDistillation,
+    MatchingDistillation,
+    Recipe,
+    checkpoint,
+)
 from own_records import WORDS, prepared
 
 
@@ -128,7 +134,8 @@ def test_few_slow_steps_are_timed(monkeypatch):
     assert quick.recipe.block == pacing.TRIAL_BLOCK
 
 
-def test_plan_fills_the_minutes(monkeypatch):
+@pytest.mark.parametrize("matching", [True, False])
+def test_plan_fills_the_minutes(matching, monkeypatch):
     """A second allows ten steps or a thousand pairs; timing takes ten seconds per stage."""
     _, dataset = dataset_from_python(WORDS)
     codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
@@ -141,15 +148,21 @@ def test_plan_fills_the_minutes(monkeypatch):
 
     monkeypatch.setattr(pacing, "_step_seconds", pace)
     monkeypatch.setattr(pacing, "_fastest", lambda work: pacing.TRIAL_PAIRS / 1000)
-    chosen = choose(codec, "cpu", 1e4, batch=16)
+    chosen = choose(codec, "cpu", 1e4, batch=16, matching=matching)
     plan, minutes = plan_minutes(chosen, codec, data, "cpu", 2.5)
-    parts = [plan.teacher_steps / 10, plan.teacher_pairs / 1000, plan.student_steps / 10]
-    fractions = pacing.TEACHER_FRACTION, pacing.PAIRS_FRACTION, pacing.STUDENT_FRACTION
-    assert sum(parts) == pytest.approx(150 * (1 - pacing.RESERVED_FRACTION) - 20, abs=0.3)
-    assert parts == pytest.approx([fraction * sum(parts) for fraction in fractions], abs=0.3)
+    teacher, student, third = (steps / 10 for steps in plan.stage_steps)
+    parts = [teacher, plan.teacher_pairs / 1000, student, third]
+    timing = 30 if matching else 20
+    shares = pacing.WITH_MATCHING if matching else pacing.WITHOUT_MATCHING
+    fractions = [shares.teacher, shares.pairs, shares.student, shares.matching]
+    assert sum(fractions) == pytest.approx(1)
+    assert (third > 0) == matching
+    assert sum(parts) == pytest.approx(150 * (1 - pacing.RESERVED_FRACTION) - timing, abs=0.4)
+    assert parts == pytest.approx([fraction * sum(parts) for fraction in fractions], abs=0.4)
     assert minutes == pytest.approx(2.5 * (1 - pacing.RESERVED_FRACTION), abs=0.01)
-    _, minutes = plan_minutes(chosen, codec, data, "cpu", 0.1)
-    assert minutes == pytest.approx((20 + 10 + 1 + 10) / 60)  # 100 steps of each
+    few, minutes = plan_minutes(chosen, codec, data, "cpu", 0.1)
+    assert few.stage_steps == (100, 100, 100 * matching)
+    assert minutes == pytest.approx((timing + few.steps / 10 + 1) / 60)
 
 
 def test_gpu_plan_has_whole_chunks_and_blocks(monkeypatch):
@@ -161,6 +174,7 @@ def test_gpu_plan_has_whole_chunks_and_blocks(monkeypatch):
     chunk = chunk_size(codec.length, codec.vocabulary, chosen.network(codec))
     monkeypatch.setattr(pacing, "Trainer", lambda *_: trainer)
     monkeypatch.setattr(FlowMapDistillation, "problem", lambda self, *_: tried.append(self.pairs))
+    monkeypatch.setattr(MatchingDistillation, "problem", lambda self, *_: None)
 
     def chunks(self, paths, kernel, seed, size, compiled):
         tried.append(size)
@@ -169,25 +183,32 @@ def test_gpu_plan_has_whole_chunks_and_blocks(monkeypatch):
     monkeypatch.setattr(FlowMapDistillation, "chunks", chunks)
     monkeypatch.setattr(pacing, "_step_seconds", lambda trainer, most: 0.1)
     monkeypatch.setattr(pacing, "_fastest", lambda work: chunk / 500)
-    plan, _ = plan_minutes(chosen, codec, data, "cuda", 10)
+    plan, _ = plan_minutes(chosen, codec, data, "cuda", 30)
     assert tried == [chunk, chunk]
     assert plan.teacher_pairs > chunk
     assert plan.teacher_pairs % chunk == 0
-    assert plan.teacher_steps % plan.block == plan.student_steps % plan.block == 0
-    assert min(plan.teacher_steps, plan.student_steps) > 100
+    assert all(steps % plan.block == 0 and steps > 100 for steps in plan.stage_steps)
 
 
 def test_transformer_has_minibatch_ot_and_muon():
-    """With classes, which are observed as a rule, there is no minibatch OT; an MLP has neither."""
+    """With classes, which are observed as a rule, there is no minibatch OT; an MLP has neither.
+
+    Nor is there with a third stage, whose formula holds for independent noise.
+    """
     images, words = ArrayCodec((80, 80), 3), dataset_from_python(WORDS)[1].codec
     plans = {
-        codec: choose(codec, "cpu", 1e4)
+        codec: choose(codec, "cpu", 1e4, matching=False)
         for codec in (images, LabelledCodec(images, ("a", "b")), words)
     }
     kinds = [(plan.heads > 0, plan.minibatch_ot, plan.muon_ratio) for plan in plans.values()]
     assert kinds == [(True, 1024, 4.0), (True, 0, 4.0), (False, 0, 0.0)]
     plan = plans[images]
-    assert plan.teacher_recipe.muon_ratio == plan.distillation.recipe.muon_ratio == 4.0
+    third = choose(images, "cpu", 1e4)
+    assert (third.minibatch_ot, third.muon_ratio, third.matching_steps > 0) == (0, 4.0, True)
+    stages = third.teacher_recipe, third.distillation.recipe, third.matching.recipe
+    assert {recipe.muon_ratio for recipe in stages} == {4.0}
+    with pytest.raises(InputError, match="matching_steps needs minibatch_ot 0"):
+        replace(third, minibatch_ot=8)
     process = plan.problem(images, TokenArray(torch.zeros(4, 6400, dtype=torch.long), 3)).process
     assert process.minibatch_ot == 1024
 
@@ -204,7 +225,7 @@ def test_folder_of_another_version_is_one_line(tmp_path):
     path, content = folder / "config.json", json.loads((folder / "config.json").read_text())
     for version, shown in (("discrete-meanflow run 1", "1"), (2, "2"), (None, "unknown")):
         path.write_text(json.dumps(content | {"format": version}))
-        message = rf"was written by another version \(format {shown}, this is 3\); train again"
+        message = rf"was written by another version \(format {shown}, this is 4\); train again"
         with pytest.raises(InputError, match=message):
             run.read_config(folder)
 
@@ -213,7 +234,9 @@ def test_blocks_and_batches_fit_into_memory():
     """256 images of 784 pixels in 256 shades take 200 MB, so a block is short."""
     plan = choose(ArrayCodec((28, 28), 256), "cpu", sizing.CPU_SIZE)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
-    assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4).block == 100
+    assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4, matching=False).block == 100
+    plan = choose(ArrayCodec((4, 4), 16), "cpu", 1e4)  # the third stage draws noise twice
+    assert 4 * 4 * plan.batch * plan.block * 16 * 16 <= 2**28
     for codec in (ArrayCodec((4, 4), 16), ArrayCodec((2000,), 20)):  # without attention and with
         plan = choose(codec, "cpu", default_size(codec, "cpu", 10**9))
         steps = 12 * plan.parameters * plan.batch * (codec.length if plan.heads else 1)
@@ -224,25 +247,46 @@ def test_blocks_and_batches_fit_into_memory():
         choose(ArrayCodec((100_000,), 10_000), "cpu", sizing.CPU_SIZE)
 
 
-def test_work_grows_through_both_stages_and_the_teacher_pairs():
+@pytest.mark.parametrize("matching", [0, 30])
+def test_work_grows_through_the_stages_and_the_teacher_pairs(matching):
     plan = choose(ArrayCodec((4,), 4), "cpu", 1e4)
-    plan = replace(plan, teacher_steps=100, student_steps=50, teacher_pairs=3 * plan.batch)
+    plan = replace(
+        plan, teacher_steps=100, student_steps=50, teacher_pairs=3 * plan.batch,
+        matching_steps=matching,
+    )  # fmt: skip
     work = [plan.work_done(i, 0) for i in range(101)]
     work += [plan.work_done(100, fraction / 10) for fraction in range(1, 11)]
-    work += [plan.work_done(100 + i, 1) for i in range(1, 51)]
+    work += [plan.work_done(100 + i, 1) for i in range(1, 51 + matching)]
     assert all(a < b for a, b in itertools.pairwise(work))
-    # A forward pass is a third of a step; the batch of the second stage is twice as large.
+    # A forward pass is a third of a step. The third stage has the double batch.
     assert work[-1] == 1
-    assert work[100] == pytest.approx(100 / (100 + plan.ode_steps + 2 * 50))
-    assert plan.distillation.recipe.batch == 2 * plan.teacher_recipe.batch
+    assert work[100] == pytest.approx(100 / (100 + plan.ode_steps + 50 + matching * 10 / 3))
+    batch = plan.teacher_recipe.batch
+    assert (plan.distillation.recipe.batch, plan.matching.recipe.batch) == (batch, 2 * batch)
 
 
-@pytest.mark.parametrize("before", [0, 40, 130])
+@pytest.mark.parametrize(
+    ("iterations", "stages"),
+    [(2, (1, 1, 0)), (3, (2, 1, 0)), (4, (2, 1, 1)), (10, (5, 3, 2)), (1000, (500, 250, 250))],
+)
+def test_iterations_are_divided_among_the_stages(iterations, stages):
+    codec = ArrayCodec((4,), 4)
+    plan = plan_steps(choose(codec, "cpu", 1e4), codec, "cpu", iterations)
+    assert plan.stage_steps == stages
+    assert [plan.stage_at(i) for i in range(1, 1 + plan.steps)] == [
+        stage for stage, steps in enumerate(stages) for _ in range(steps)
+    ]
+    plan = plan_steps(choose(codec, "cpu", 1e4, matching=False), codec, "cpu", iterations)
+    assert plan.stage_steps == (iterations - iterations // 2, iterations // 2, 0)
+
+
+@pytest.mark.parametrize("before", [0, 40, 130, 220])
 def test_bar_of_a_resumed_run_starts_where_it_stopped(before, tmp_path, monkeypatch):
     """Earlier steps do not count as speed. Teacher pairs are generated again for the student."""
-    folder = prepared(tmp_path / "run", teacher_steps=100, student_steps=100)
+    counts = {"teacher_steps": 100, "student_steps": 100, "matching_steps": 30}
+    folder = prepared(tmp_path / "run", **counts)
     config = run.read_config(folder)
-    stages = (min(before, 100), max(before - 100, 0))
+    stages = (min(before, 100), min(max(before - 100, 0), 100), max(before - 200, 0))
     done = {folder / name: steps for name, steps in zip(run.CHECKPOINTS, stages, strict=True)}
     monkeypatch.setattr(checkpoint, "iteration_in", done.get)
     seen = []
@@ -257,13 +301,13 @@ def test_bar_of_a_resumed_run_starts_where_it_stopped(before, tmp_path, monkeypa
     def train(folder, config, distributed, on_progress):
         def show(steps, pairs, loss=1.0):
             work = config.plan.work_done(steps, pairs)
-            on_progress(ProgressEvent("run", steps, 200, loss, 1.0, work_done=work))
+            on_progress(ProgressEvent("run", steps, 230, loss, 1.0, work_done=work))
 
         for step in range(before + 10, 101, 10):
             show(step, 0)
         for pairs in (0.25, 0.5, 0.75, 1.0):
             show(max(before, 100), pairs, None)
-        for step in range(max(before, 100) + 10, 201, 10):
+        for step in range(max(before, 100) + 10, 231, 10):
             show(step, 1)
 
     monkeypatch.setattr(training, "train", train)
@@ -279,7 +323,7 @@ def test_bar_of_a_resumed_run_starts_where_it_stopped(before, tmp_path, monkeypa
 def test_fit_warns_if_the_fewest_steps_take_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, "plan_minutes", lambda plan, *args: (plan, 3.0))
     monkeypatch.setattr(OneStepModel, "_train", lambda *args: None)
-    with pytest.warns(UserWarning, match="fit: enough for only 1 teacher and 1 student steps"):
+    with pytest.warns(UserWarning, match="enough for only 1 teacher steps, 1 student steps, 1 m"):
         OneStepModel.fit(WORDS, minutes=4, out=tmp_path / "few", size=1e4)
     with pytest.warns(UserWarning, match="fit: about 3.0 minutes instead of 2, for at least"):
         OneStepModel.fit(["ab", "ba", "aa", "bb", "b"], minutes=2, out=tmp_path / "run")

@@ -29,6 +29,7 @@ from discrete_meanflow.model import (
 from discrete_meanflow.model.options import FitOptions, ReadOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.path import MixedPaths
 from discrete_meanflow.training import Distributed, Recipe, Trainer, checkpoint, resumable
 from own_records import ATTENTION, ROWS, SMALL, prepared, train_run
 from test_cli import in_process
@@ -192,7 +193,7 @@ while True:  # at each call, the first, the second, ...
 rng, seen = random.Random(0), set()
 reset()
 kills = 0
-while kills < 20 or (len(seen) < 3 and kills < 200):  # at random moments
+while kills < 20 or (len(seen) < 5 and kills < 200):  # at random moments
     kills += 1
     pid = child(0)
     time.sleep(rng.uniform(0, seconds))
@@ -211,26 +212,41 @@ print(killed, len(seen))
 def test_killed_run_ends_with_the_same_weights(tmp_path, monkeypatch):
     """kill -9 before each write, flush and rename, and at random moments: the same weights."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    two_blocks = {"teacher_steps": 20, "student_steps": 20, "block": 10}
+    two_blocks = {"teacher_steps": 20, "student_steps": 20, "matching_steps": 20, "block": 10}
     ready = prepared(tmp_path / "ready", **two_blocks)
     words = [sys.executable, "-c", KILLED, str(ready), str(tmp_path / "cut")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     killed, seen = map(int, done.stdout.split())
-    assert killed >= 15  # opening, flush and rename of four checkpoints and the weights
-    assert seen >= 3  # moments in both stages
+    assert killed >= 21  # opening, flush and rename of six checkpoints and the weights
+    assert seen >= 4  # moments in all stages
     lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in lines] == list(range(10, 41, 10))
+    assert [json.loads(line)["iteration"] for line in lines] == list(range(10, 61, 10))
 
 
 @pytest.mark.parametrize(
     ("number", "at", "network"),
-    [(signal.SIGTERM, 1, {}), (signal.SIGINT, 3, {}), (signal.SIGINT, 3, ATTENTION)],
-    ids=["first stage", "second stage", "with attention"],
+    [
+        (signal.SIGTERM, 1, {}),
+        (signal.SIGINT, 3, {}),
+        (signal.SIGINT, 3, ATTENTION | {"minibatch_ot": 8, "matching_steps": 0}),
+        (signal.SIGINT, 5, {}),
+        (signal.SIGINT, 5, {"accumulate": 4}),
+        (signal.SIGTERM, 5, ATTENTION),
+    ],
+    ids=[
+        "first stage",
+        "second stage",
+        "second stage, minibatch OT",
+        "third stage",
+        "third stage, accumulation",
+        "third stage, attention",
+    ],
 )
 def test_stopped_run_resumes_to_the_same_weights(number, at, network, tmp_path):
-    """In either stage."""
-    longer = {"teacher_steps": 200, "student_steps": 200, **network}  # two blocks a stage
+    """In any stage, each of which has two blocks."""
+    steps = dict.fromkeys(("teacher_steps", "student_steps", "matching_steps"), 40)
+    longer = {"block": 20, **steps, **network}
     whole, cut = prepared(tmp_path / "whole", **longer), prepared(tmp_path / "cut", **longer)
     train_run(whole)
     blocks = []
@@ -246,8 +262,8 @@ def test_stopped_run_resumes_to_the_same_weights(number, at, network, tmp_path):
         train_run(cut, stop)
     assert not (cut / "weights.safetensors").exists()
     train_run(cut)
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (whole, cut)]
-    assert weights[0] == weights[1]
+    for name in ("weights.safetensors", run.TRAINING):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
 
 
 def test_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
@@ -288,7 +304,7 @@ def test_damaged_log_is_replaced(tmp_path):
     (folder / "metrics.jsonl").write_bytes(b"\xff\n" + b"[" * 100_000)
     train_run(folder)
     lines = (folder / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in lines] == [20, 40]
+    assert [json.loads(line)["iteration"] for line in lines] == [20, 30, 40]
 
 
 def test_full_disk_while_logging_is_one_line(tmp_path, monkeypatch):
@@ -392,7 +408,7 @@ def test_step_of_a_nan_loss_counts_both_stages(tmp_path, monkeypatch):
 
     def spoilt(trainer, steps, generators):
         paths = draw(trainer, steps, generators)
-        if trainer.problem.paths.teacher_pairs:
+        if isinstance(trainer.problem.paths, MixedPaths):
             paths.x[2] = torch.nan
         return paths
 

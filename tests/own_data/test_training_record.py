@@ -58,7 +58,7 @@ def measure(folder, monkeypatch, good_from):
         yield train[:1].expand(options.n, -1) if options.steps < good_from else train[: options.n]
 
     monkeypatch.setattr(training_record, "sample_tokens", sampled)
-    training_record.write_training_record(folder, None, config, train)
+    training_record.write_training_record(folder, None, config, train, {})
     return json.loads((folder / run.TRAINING).read_text())
 
 
@@ -151,13 +151,14 @@ def test_record_belongs_to_the_run(copied, tmp_path):
         (1, ("--steps", 16), None),
         (1, ("--steps", 16, "--refine"), "use --steps 16 without --refine\n"),
         (2, ("--steps", 1), None),
+        (3, ("--steps", 1), None),
     ],
 )
 def test_unfinished_run_says_so(stage, options, advised, tmp_path, monkeypatch, capsys):
-    folder = prepared(tmp_path / "run", student_steps=200)
+    folder = prepared(tmp_path / "run", student_steps=200, matching_steps=200)
 
     def stop(event):
-        if event.loss is not None and (event.iteration > 20) == (stage == 2):
+        if event.loss is not None and event.iteration > (0, 20, 220)[stage - 1]:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted):
@@ -166,7 +167,7 @@ def test_unfinished_run_says_so(stage, options, advised, tmp_path, monkeypatch, 
     words = ("sample", folder, "-n", 1, "--from-checkpoint", *options)
     code, _, err = in_process(monkeypatch, capsys, *words)
     assert (code, err.count("\n")) == (0, 1)
-    done = 20 if stage == 1 else 120
-    assert f"training of {folder} is not finished ({done} of 220 steps)" in err
+    done = (20, 120, 320)[stage - 1]
+    assert f"training of {folder} is not finished ({done} of 420 steps)" in err
     assert err.endswith(advised) if advised else "use --steps" not in err
     shutil.rmtree(folder)

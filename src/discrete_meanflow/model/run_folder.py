@@ -25,7 +25,7 @@ from discrete_meanflow.data.kind import KINDS, Kind
 from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import make_folder, write_atomically
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.tensor_files import read_metadata, read_tensors, write_tokens
 from discrete_meanflow.run.environment import environment
@@ -174,25 +174,45 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
         config: its config.
         from_checkpoint: use the EMA weights of the newest checkpoint if training is not finished.
     """
-    with torch.device("meta"):
-        parameters = dict(config.plan.kernel(config.codec).named_parameters())
     checkpoints = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
-    trained = is_trained(folder)
-    path = folder / WEIGHTS if trained else _newest(folder, checkpoints, from_checkpoint)
     try:
-        if trained:
-            weights = read_tensors(path, set(parameters))
+        if is_trained(folder):
+            kernel = _with_weights(config.plan.kernel(config.codec), folder / WEIGHTS)
         else:
-            ema = read_tensors(path, {f"ema/{name}" for name in parameters}, others_allowed=True)
-            weights = {name: ema[f"ema/{name}"].squeeze(0) for name in parameters}  # of one seed
+            newest = _newest(folder, checkpoints, from_checkpoint)
+            kernel = _from_checkpoint(config, newest)
+            if newest.name == CHECKPOINTS[2]:  # it trains the last step of the second stage's map
+                kernel = MatchedFlowMap(_from_checkpoint(config, folder / CHECKPOINTS[1]), kernel)
+    except _WeightsError as error:
+        remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
+        raise InputError(f"{error}{remedy}") from None
+    return kernel.requires_grad_(False)
+
+
+class _WeightsError(InputError):
+    """Weights that are missing, damaged or of another network."""
+
+
+def _from_checkpoint(config: Config, path: Path) -> FlowMapKernel:
+    """A flow map with the EMA weights of a checkpoint."""
+    return _with_weights(config.plan.flow_map(config.codec), path, "ema/")
+
+
+def _with_weights(kernel: FlowMapKernel, path: Path, prefix: str = "") -> FlowMapKernel:
+    """The kernel with the weights in a file, whose names have a prefix in a checkpoint."""
+    parameters = dict(kernel.named_parameters())
+    names = {f"{prefix}{name}" for name in parameters}
+    try:
+        tensors = read_tensors(path, names, others_allowed=bool(prefix))
+        weights = {name: tensors[f"{prefix}{name}"] for name in parameters}
+        if prefix:  # a checkpoint has an axis of seeds
+            weights = {name: tensor.squeeze(0) for name, tensor in weights.items()}
         for name, parameter in parameters.items():
             _check_weight(f"{path}: {name}", weights[name], tuple(parameter.shape))
     except InputError as error:
-        remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
-        raise InputError(f"{error}{remedy}") from None
-    kernel = config.plan.kernel(config.codec)
+        raise _WeightsError(str(error)) from None
     kernel.load_state_dict(weights, strict=False)  # buffers are constants
-    return kernel.requires_grad_(False)
+    return kernel
 
 
 def _check_weight(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

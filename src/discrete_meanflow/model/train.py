@@ -11,7 +11,7 @@ from typing import Any
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
-from discrete_meanflow.kernel import Kernel, StudentAndFake
+from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
 from discrete_meanflow.model.metrics_log import MetricsLog
 from discrete_meanflow.model.plan import STAGES
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
@@ -27,6 +27,7 @@ from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training import Distributed, NotFiniteError, Problem, checkpoint
 
+PAIRS, RESIDUAL = "teacher pairs", "composition residual"  # notes of the training record
 DIVERGED = 3.0  # times the first loss, or the loss of a uniform guess
 
 
@@ -55,7 +56,7 @@ def train(
         with distributed.first_before_others() as first:
             if first:
                 write_weights(folder, kernel)  # now the run counts as trained
-                with contextlib.suppress(InputError):  # the record is only advice
+                with contextlib.suppress(InputError, ValueError):  # the record is only advice
                     write_training_record(folder, kernel, config, tokens, training.notes)
 
 
@@ -74,7 +75,21 @@ class RunTraining:
         self.on_progress = on_progress
         self.stages = Stages([config.plan.seed], distributed, self._on_block, stopped, {})
         self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
-        self.notes: Json = {}  # for the training record
+
+    @property
+    def notes(self) -> Json:
+        """What the training record says about the stages."""
+        return {name: self.history[name] for name in (PAIRS, RESIDUAL) if name in self.history}
+
+    @property
+    def history(self) -> Json:
+        """First losses and notes. A checkpoint contains them, so a resumed run has them too."""
+        history = self.stages.history
+        if not isinstance(history, dict):
+            raise InputError(
+                f"the checkpoints in {self.folder} are damaged: one has no history; delete them"
+            )
+        return history
 
     def train(self, first: Problem) -> Kernel:
         try:
@@ -97,12 +112,13 @@ class RunTraining:
         self.stages.kernels = [matching.pair(student, copy.deepcopy(teacher))]
         trained = self._stage(2, third)
         assert isinstance(trained, StudentAndFake)
-        residuals = {
+        assert isinstance(student, FlowMapKernel)
+        kernel = MatchedFlowMap(student, trained.student)
+        self.history[RESIDUAL] = {
             "before matching": composition_residual(student, self.config),
-            "after matching": composition_residual(trained.student, self.config),
+            "after matching": composition_residual(kernel, self.config),
         }
-        self.notes["composition residual"] = residuals
-        return trained.student
+        return kernel
 
     def _stage(self, stage: int, problem: Problem) -> Kernel:
         """Train a stage from its checkpoint to its end."""
@@ -130,7 +146,7 @@ class RunTraining:
 
         problem = plan.distillation.problem(first, teacher, plan.seed, stop, self.distributed)
         report = plan.distillation.report(problem, teacher)
-        self.notes["teacher pairs"] = asdict(report)
+        self.history[PAIRS] = asdict(report)
         return problem
 
     def _on_block(self, losses: list[float], history: Any) -> None:
@@ -162,11 +178,11 @@ class RunTraining:
 
     def _diverged(self, change: str, step: int) -> InputError:
         stage = self.config.plan.stage_at(step)
-        path = self.folder / CHECKPOINTS[stage]
+        # A checkpoint is written only after the next block went well, so this stage may have none.
+        saved = [name for name in CHECKPOINTS[: stage + 1] if (self.folder / name).exists()]
+        state = f"{self.folder / saved[-1]} has the state before" if saved else "nothing is saved"
         reason, advice = "training diverged", "Try a smaller --size"
         if STAGES[stage] == "matching":
             reason = "the fake network of distribution matching diverged"
             advice = "Sample it with --from-checkpoint, or train again with --no-matching"
-        return InputError(
-            f"the loss {change} at step {step}: {reason}; {path} has the state before. {advice}"
-        )
+        return InputError(f"the loss {change} at step {step}: {reason}; {state}. {advice}")

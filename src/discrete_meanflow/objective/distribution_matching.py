@@ -31,8 +31,8 @@ class DistributionMatching(Objective):
     distillation (DMD, Yin et al. 2023, arXiv:2311.18828; DMD2, 2024, arXiv:2405.14867). Applied to
     logits, as here, it is the token-level surrogate of Di[M]O (Zhu et al. 2025, arXiv:2503.15457).
     w is the L1 distance of e_y from mu_T, averaged over the positions of a record, as in DMD.
-    The second part adds ``pair_weight`` times cross-entropy on teacher pairs and on data at t = r:
-    matching alone seeks modes, and several steps would become worse.
+    The second part adds ``pair_weight`` times cross-entropy on teacher pairs: matching alone
+    seeks modes.
 
     The formula holds for noise that is independent of the data: the teacher must be trained
     without minibatch optimal transport.

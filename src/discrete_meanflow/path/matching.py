@@ -27,6 +27,11 @@ class MatchingPaths(Paths):
         super().__init__()
         if not isinstance(paths.process, OneHotFlow):
             raise InputError("distribution matching: needs the process OneHotFlow")
+        if paths.process.minibatch_ot:
+            raise InputError(
+                "distribution matching: needs noise that is independent of the data, so "
+                "minibatch_ot=0"
+            )
         if not 0 <= full_interval_fraction <= 1:
             raise InputError(
                 "distribution matching: the fraction of starts at r = 0 must lie in [0, 1], got "

@@ -6,7 +6,7 @@ from typing import Any
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, StudentAndFake
 from discrete_meanflow.objective import DistributionMatching
-from discrete_meanflow.path import DataPaths, MatchingPaths, MixedPaths
+from discrete_meanflow.path import DataPaths, MatchingPaths, MixedPaths, TeacherPairs
 from discrete_meanflow.training.problem import Problem, Recipe
 
 
@@ -14,13 +14,14 @@ from discrete_meanflow.training.problem import Problem, Recipe
 class MatchingDistillation:
     """A third training stage: :class:`DistributionMatching` of the student to the teacher.
 
-    Half of each batch are starts of the student, the other half is the batch of the second stage.
-    Its cross-entropy keeps the student near the teacher's flow map: distribution matching alone
-    drops rare modes, and several steps would become worse.
+    It trains maps to time 1, from noise and from noised records: half of each batch are starts of
+    the student. The other half are the teacher pairs of the second stage, whose cross-entropy
+    keeps modes that distribution matching alone would drop. The result belongs in a
+    :class:`MatchedFlowMap` beside the student of the second stage, whose steps compose.
 
     Args:
         recipe: of the training.
-        pair_weight: weight of the second stage's objective.
+        pair_weight: weight of the cross-entropy on teacher pairs.
         fake_rate: learning rate of the fake network relative to that of the student.
         reverse: see :class:`DistributionMatching`.
     """
@@ -29,6 +30,14 @@ class MatchingDistillation:
     pair_weight: float = 0.5
     fake_rate: float = 3.0
     reverse: float = 0.0
+
+    def __post_init__(self) -> None:
+        batch, accumulate = self.recipe.batch, self.recipe.accumulate
+        if batch % (2 * accumulate):  # else a part would mistake starts for pairs
+            raise InputError(
+                f"distribution matching: needs a batch that 2 * accumulate divides, got {batch} "
+                f"and accumulate={accumulate}"
+            )
 
     def problem(self, first: Problem, second: Problem, teacher: Kernel) -> Problem:
         """The problem of this stage.
@@ -40,11 +49,9 @@ class MatchingDistillation:
         """
         if not isinstance(first.paths, DataPaths):
             raise InputError("distribution matching: needs a problem on data, with DataPaths")
-        if not second.paths.flow_map_ends:
-            raise InputError("distribution matching: needs a second stage with teacher pairs")
         matching = MatchingPaths(first.paths)
         return Problem(
-            MixedPaths(matching, second.paths),
+            MixedPaths(matching, _teacher_pairs(second)),
             lambda: self.pair(first.kernel(), first.kernel()),
             DistributionMatching(teacher, self.pair_weight, self.reverse),
         )
@@ -57,3 +64,12 @@ class MatchingDistillation:
 
     def describe(self) -> dict[str, Any]:
         return {**vars(self), "recipe": self.recipe.describe()}
+
+
+def _teacher_pairs(problem: Problem) -> TeacherPairs:
+    """The teacher pairs of the second stage."""
+    parts = problem.paths.parts if isinstance(problem.paths, MixedPaths) else ()
+    for part in parts:
+        if isinstance(part, TeacherPairs):
+            return part
+    raise InputError("distribution matching: needs a second stage with teacher pairs")
