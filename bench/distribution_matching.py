@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> None:
     for name in options.arms:
         problem, recipe, start = prepare(ARMS[name], plan, stages)
         kernel, numbers = trained(problem, recipe, start, device, plan.seed, name)
-        kernel = generator(kernel)
+        kernel = generator(kernel, stages)
         residual = composition_residual(kernel, config)
         facts["kernels"][name] = {**numbers, "composition residual": residual}
         write_samples(kernel, name, n, config, folder)

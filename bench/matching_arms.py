@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from discrete_meanflow.kernel import Kernel, StudentAndFake
+from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.objective import DistributionMatching
 from discrete_meanflow.objective.distribution_matching import SMALLEST_DISTANCE, _distance
@@ -144,6 +144,9 @@ def prepare(arm: Arm, plan: Plan, stages: Stages) -> tuple[Problem, Recipe, Kern
     return problem, matching.recipe, matching.pair(stages.student, stages.teacher)
 
 
-def generator(kernel: Kernel) -> Kernel:
-    """The kernel that samples: of a student with its fake network, the student."""
-    return kernel.student if isinstance(kernel, StudentAndFake) else kernel
+def generator(kernel: Kernel, stages: Stages) -> Kernel:
+    """The kernel that samples: after matching, the student's flow map with its own last step."""
+    if not isinstance(kernel, StudentAndFake):
+        return kernel
+    assert isinstance(stages.student, FlowMapKernel)
+    return MatchedFlowMap(stages.student, kernel.student)

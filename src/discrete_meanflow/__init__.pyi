@@ -45,6 +45,7 @@ from discrete_meanflow.kernel import (
     ExactPosterior as ExactPosterior,
     FlowMapKernel as FlowMapKernel,
     Kernel as Kernel,
+    MatchedFlowMap as MatchedFlowMap,
     StudentAndFake as StudentAndFake,
     UnconstrainedKernel as UnconstrainedKernel,
     from_denoiser as from_denoiser,

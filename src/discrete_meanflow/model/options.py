@@ -92,7 +92,7 @@ class FitOptions(_Checked):
 
     Args:
         minutes: Training time; the number of steps is chosen to fill it.
-        iterations: Number of optimiser steps over both stages, instead of a training time.
+        iterations: Number of optimiser steps over all stages, instead of a training time.
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
