@@ -104,6 +104,22 @@ def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise():
         assert done.stdout.split()[-1] == spins
 
 
+def test_compiled_code_is_kept_in_the_users_cache_folder(tmp_path):
+    code = "import os, sys; from discrete_meanflow import cli; sys.argv[1:] = ['--version']; "
+    code += "cli.main(); print(os.environ.get('TORCHINDUCTOR_CACHE_DIR'))"
+    environ = {key: value for key, value in os.environ.items() if "INDUCTOR" not in key}
+    kept = f"{tmp_path}/discrete-meanflow/inductor"
+    for more, folder in (
+        ({"XDG_CACHE_HOME": str(tmp_path)}, kept),
+        ({"XDG_CACHE_HOME": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": "mine"}, "mine"),
+        ({"XDG_CACHE_HOME": "/missing/caches", "HOME": "/missing"}, "None"),
+    ):
+        line = [sys.executable, "-c", code]
+        done = subprocess.run(line, capture_output=True, text=True, env=environ | more, check=True)
+        assert done.stdout.split()[-1] == folder
+    assert not (tmp_path / "discrete-meanflow").exists()  # only PyTorch creates it
+
+
 def test_missing_argument_is_one_line(monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, "sample")
     assert (code, err.count("\n")) == (2, 1)

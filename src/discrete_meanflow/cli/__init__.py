@@ -37,6 +37,7 @@ NOISE = ("Argument helptext", "For full helptext")  # in messages of the parser
 def main() -> None:
     """Run the command in ``sys.argv`` and exit with its code."""
     set_spin_count()
+    keep_compiled_code()
     words = sys.argv[1:]
     if words == ["--version"]:
         print(f"dmf {__version__}")
@@ -52,6 +53,18 @@ def set_spin_count() -> None:
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+
+
+def keep_compiled_code() -> None:
+    """Keep PyTorch's cache of compiled code between runs, in the user's cache folder.
+
+    By default it is in the folder for temporary files. Compiling takes a minute on a GPU.
+    """
+    home = os.path.expanduser("~")
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    if os.access(caches if os.path.isdir(caches) else home, os.W_OK):
+        folder = os.path.join(caches, "discrete-meanflow", "inductor")
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
 
 
 def _commands(words: list[str]) -> dict[str, type]:
