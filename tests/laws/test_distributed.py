@@ -24,6 +24,7 @@ from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import (
     Distributed,
     FlowMapDistillation,
+    MatchingDistillation,
     Recipe,
     Trainer,
     checkpoint,
@@ -50,21 +51,30 @@ RECIPE = Recipe(6, batch=16, learning_rate=1e-3, ema_decay=0.9, block=3)
 
 
 def problem(name):
+    if name == "matching":  # a random teacher and its pairs
+        first, teacher = problem("flow map"), random_flow_map()
+        second = FlowMapDistillation(40, 2, RECIPE).problem(first, teacher, 0)
+        return MatchingDistillation(RECIPE).problem(first, second, teacher)
     if name == "flow map":
         return sequence_problem(LAW, process=OneHotFlow)
     return sequence_problem(LAW, objective=ResidualKL())  # takes a derivative in forward mode
+
+
+def random_flow_map():
+    network = DiT(3, 4, 32, 1, 2)
+    for i, p in enumerate(network.parameters()):
+        torch.nn.init.normal_(p, generator=torch.Generator().manual_seed(i))
+    return FlowMapKernel(network, 3)
 
 
 def pairs(ranks):
     """From an untrained kernel, in seven chunks: the last round has work for one of two ranks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distillation, "chunk_size", lambda *sizes: 10)
-        network, rounds = DiT(3, 4, 32, 1, 2), []
-        for i, p in enumerate(network.parameters()):
-            torch.nn.init.normal_(p, generator=torch.Generator().manual_seed(i))
+        rounds = []
         made = FlowMapDistillation(65, 2, RECIPE).teacher_pairs(
             DataPaths(OneHotFlow(3), LAW, ClockUniform(3), conditioning=0.5),
-            FlowMapKernel(network, 3), 0, lambda done: bool(rounds.append(done)), ranks,
+            random_flow_map(), 0, lambda done: bool(rounds.append(done)), ranks,
         )  # fmt: skip
     assert rounds[-1] == 1
     assert len(rounds) == math.ceil(7 / ranks.world_size)
@@ -95,8 +105,8 @@ def launched(words, launcher=TORCHRUN):
 
 @pytest.mark.parametrize(
     ("name", "launcher"),
-    [("flow map", ACCELERATE), ("residual", TORCHRUN)],
-    ids=["flow map", "residual"],
+    [("flow map", ACCELERATE), ("residual", TORCHRUN), ("matching", TORCHRUN)],
+    ids=["flow map", "residual", "matching"],
 )
 def test_two_ranks_train_as_one(name, launcher, tmp_path):
     """The ranks agree bit for bit, and with one rank that has the whole batch."""
@@ -119,7 +129,7 @@ def test_two_ranks_train_as_one(name, launcher, tmp_path):
     assert gap(first, parameters) < 0.3 * RECIPE.iterations * RECIPE.learning_rate
 
 
-@pytest.mark.parametrize("name", ["flow map", "residual"])
+@pytest.mark.parametrize("name", ["flow map", "residual", "matching"])
 def test_gradient_accumulation_is_the_whole_batch(name):
     losses, parameters = alone(name)
     pieces, others = alone(name, Recipe(**{**RECIPE.__dict__, "accumulate": 4}))
