@@ -263,7 +263,10 @@ def test_matching_teaches_dependence_that_the_student_lacks(seed):
     recipe = Recipe(200, **rate | {"batch": 256, "learning_rate": 1e-3})
     third = MatchingDistillation(recipe, pair_weight=0.0)
     trained = train_kernel(
-        third.problem(first, second, teacher), third.recipe, seed, start=third.pair(student, teacher)
+        third.problem(first, second, teacher),
+        third.recipe,
+        seed,
+        start=third.pair(student, teacher),
     )
     before, after = joint_tv(student), joint_tv(trained.student)
     assert before > 0.3
