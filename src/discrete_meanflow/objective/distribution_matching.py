@@ -47,7 +47,7 @@ class DistributionMatching(Objective):
     needs = Needs(draws=1, continuous=True)
     weight: Tensor
 
-    def __init__(self, teacher: Kernel, pair_weight: float = 0.5, reverse: float = 0.0) -> None:
+    def __init__(self, teacher: Kernel, pair_weight: float = 0.1, reverse: float = 0.0) -> None:
         super().__init__()
         if not isinstance(teacher, FlowMapKernel):
             raise InputError(

@@ -27,7 +27,7 @@ class MatchingDistillation:
     """
 
     recipe: Recipe
-    pair_weight: float = 0.5
+    pair_weight: float = 0.1
     fake_rate: float = 3.0
     reverse: float = 0.0
 
