@@ -183,6 +183,4 @@ class RunTraining:
         if STAGES[stage] == "matching":
             reason = "the fake network of distribution matching diverged"
             advice = "Sample it with --from-checkpoint, or train again with --no-matching"
-        return InputError(
-            f"the loss {change} at step {step}: {reason}; {state}. {advice}"
-        )
+        return InputError(f"the loss {change} at step {step}: {reason}; {state}. {advice}")
