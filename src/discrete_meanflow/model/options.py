@@ -92,7 +92,7 @@ class FitOptions(_Checked):
 
     Args:
         minutes: Training time; the number of steps is chosen to fill it.
-        iterations: Number of optimiser steps over both stages, instead of a training time.
+        iterations: Number of optimiser steps over all stages, instead of a training time.
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
@@ -116,7 +116,7 @@ class FitOptions(_Checked):
         self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
             raise InputError("minutes must be more than 0")
-        self._whole("iterations", 2)  # one step for each stage
+        self._whole("iterations", 2)  # one step of teacher and student each
         self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
         self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
