@@ -1,4 +1,4 @@
-"""Laws of distribution matching: its gradient, its fixed point, and the stage that trains with it."""
+"""Laws of distribution matching: its gradient, its fixed point, and its training stage."""
 
 import pytest
 import torch
@@ -262,12 +262,8 @@ def test_matching_teaches_dependence_that_the_student_lacks(seed):
     student = train_kernel(second, stage.recipe, seed)  # not from the teacher
     recipe = Recipe(200, **rate | {"batch": 256, "learning_rate": 1e-3})
     third = MatchingDistillation(recipe, pair_weight=0.0)
-    trained = train_kernel(
-        third.problem(first, second, teacher),
-        third.recipe,
-        seed,
-        start=third.pair(student, teacher),
-    )
+    start = third.pair(student, teacher)
+    trained = train_kernel(third.problem(first, second, teacher), recipe, seed, start=start)
     before, after = joint_tv(student), joint_tv(trained.student)
     assert before > 0.3
     assert after < 0.6 * before, (before, after)

@@ -240,6 +240,44 @@ runpy.run_module("discrete_meanflow", run_name="__main__", alter_sys=True)
 """
 
 
+def never(*args, **options):
+    raise AssertionError("too late")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--lm-steps", 50), "the reference LM needs 1000 held-out records besides those"),
+        (("--lm-steps", 49), "lm_steps must be 0 or at least 50"),
+        (("--steps", 1, 1), "steps must be distinct"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_first(words, message, judgeable, monkeypatch, capsys):
+    """Before weights are read, conditions prepared or samples drawn."""
+    monkeypatch.setattr(run, "read_weights", never)
+    monkeypatch.setattr(eval_samples, "conditions", never)
+    monkeypatch.setattr(eval_samples, "sample_tokens", never)
+    code, _, err = in_process(monkeypatch, capsys, "evaluate", judgeable.folder, "-n", 8, *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+    options = {"lm_steps": 50} if words[1] == 50 else {}
+    if options:
+        with pytest.raises(InputError, match=message):
+            judgeable.evaluate(8, (1,), **options)
+
+
+def test_evaluation_that_cannot_be_kept_draws_nothing(judgeable, monkeypatch, capsys):
+    monkeypatch.setattr(eval_samples, "sample_tokens", never)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.access", lambda path, mode: False)
+        code, _, err = in_process(monkeypatch, capsys, "evaluate", judgeable.folder, "-n", 8)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert f"cannot write to {judgeable.folder}" in err
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(InputError, match="needs: pip install scikit-learn"):
+        judgeable.evaluate(8)
+
+
 def test_train_and_evaluate_need_no_optional_package(tmp_path):
     path, out = tmp_path / "words.txt", tmp_path / "run"
     path.write_text("\n".join(f"{a}{b}{c}" for a in "abcdefgh" for b in "ijklm" for c in "nopqr"))

@@ -1,6 +1,7 @@
 """``dmf evaluate``: compare samples with held-out records."""
 
 import importlib.util
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,11 +44,15 @@ class Evaluate:
         from rich.console import Console
 
         from discrete_meanflow.model.eval_figure import draw_evaluation
+        from discrete_meanflow.model.eval_samples import check_evaluation
         from discrete_meanflow.model.evaluate import evaluate
         from discrete_meanflow.model.run_folder import read_config
         from discrete_meanflow.run.json_files import write_json
 
         console, config = Console(), read_config(self.run)
+        check_evaluation(self.run, config, self.options)
+        if not os.access(self.run, os.W_OK):
+            raise InputError(f"cannot write to {self.run}, where the evaluation is saved")
         samples = self._samples(config, console)
         if importlib.util.find_spec("sklearn") is None:
             command = f"dmf evaluate {self.run} {self.options.command_line}"

@@ -1,5 +1,6 @@
 """Random forests on tokens, which compare and classify records."""
 
+import importlib.util
 from typing import Any
 
 import torch
@@ -18,12 +19,17 @@ def features(x: State, symbols: int) -> Tensor:
     return (x[..., None] == torch.arange(symbols)).flatten(1) if symbols <= MAX_ONE_HOT else x
 
 
+def check_scikit_learn() -> None:
+    """Raise if scikit-learn is missing."""
+    if importlib.util.find_spec("sklearn") is None:
+        raise InputError("the random forest needs: pip install scikit-learn")
+
+
 def random_forest(seed: int, trees: int = TREES, max_leaf_nodes: int | None = None) -> Any:
     """An untrained random forest on all cores."""
-    try:
-        from sklearn.ensemble import RandomForestClassifier
-    except ImportError:
-        raise InputError("the random forest needs: pip install scikit-learn") from None
+    check_scikit_learn()
+    from sklearn.ensemble import RandomForestClassifier
+
     return RandomForestClassifier(
         trees, max_leaf_nodes=max_leaf_nodes, random_state=seed, n_jobs=-1
     )

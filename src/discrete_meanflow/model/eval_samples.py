@@ -100,6 +100,13 @@ def row_name(steps: int) -> str:
     return f"{steps} step{'s' * (steps > 1)}"
 
 
+def check_evaluation(folder: Path, config: Config, options: EvaluateOptions) -> None:
+    """Raise if an evaluation with these options cannot work: before samples take minutes."""
+    split = EvalSplit.read(folder, config.codec, options.n)
+    if options.lm_steps:
+        split.lm_records(config.kind, config.codec)
+
+
 def draw(folder: Path, config: Config, kernel: Kernel, options: EvaluateOptions) -> EvalSamples:
     """Draw samples, and train a reference LM if asked to."""
     codec = config.codec

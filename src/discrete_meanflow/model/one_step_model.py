@@ -16,6 +16,7 @@ from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.metric.forest import check_scikit_learn
 from discrete_meanflow.model import run_folder
 from discrete_meanflow.model.eval_samples import draw
 from discrete_meanflow.model.evaluate import evaluate
@@ -232,6 +233,7 @@ class OneStepModel:
             lm_steps: training steps of a reference language model that measures bits per symbol.
         """
         options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
+        check_scikit_learn()  # samples that cannot be scored would be lost
         samples = draw(self.folder, self.config, self.kernel, options)
         return evaluate(self.folder, self.config, samples)
 

@@ -116,7 +116,7 @@ class FitOptions(_Checked):
         self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
             raise InputError("minutes must be more than 0")
-        self._whole("iterations", 2)  # one step for each stage
+        self._whole("iterations", 2)  # one step of teacher and student each
         self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
         self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
