@@ -96,7 +96,8 @@ class FitOptions(_Checked):
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
-        matching: Whether to train the third stage, distribution matching.
+        matching: Whether to train the third stage, distribution matching. Small states, which a CPU
+            learns well without it, never have one.
         seed: Random seed for the split, initialisation and training.
         held_out: Records kept for evaluation (default: 15 %, at most 10,000).
         device: Device to train on.

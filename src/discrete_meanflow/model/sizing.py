@@ -66,14 +66,16 @@ def choose_plan(
     small = _is_small_mlp(codec, gpu, size)
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
+    # Small laws are learned better by more steps on teacher pairs.
+    matching = options.matching and not small
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
-        accumulate=accumulate, matching_steps=int(options.matching),
+        accumulate=accumulate, matching_steps=int(matching),
     )  # fmt: skip
     if heads:
         # A class is observed as a rule, and minibatch OT does not apply to observed positions.
         # Nor to the third stage, whose formula holds for independent noise.
-        minibatch_ot = 0 if codec.class_positions or options.matching else MINIBATCH_OT
+        minibatch_ot = 0 if codec.class_positions or matching else MINIBATCH_OT
         plan = replace(plan, minibatch_ot=minibatch_ot, muon_ratio=MUON_RATIO)
     block = min(MOST_BLOCK, BLOCK_BYTES // plan.step_bytes(codec))
     if not gpu:
