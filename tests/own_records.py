@@ -70,5 +70,5 @@ def train_run(folder, on_progress=lambda event: None):
     train(folder, read_config(folder), Distributed(), on_progress)
 
 
-SMALL = FitOptions(iterations=40, size=1e4, batch=16)
+SMALL = FitOptions(iterations=40, size=1e4, batch=16, matching="yes")
 ATTENTION = {"width": 16, "layers": 1, "heads": 2, "muon_ratio": 4.0}

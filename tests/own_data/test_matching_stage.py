@@ -63,17 +63,17 @@ def test_classes_are_trained_in_three_stages(tmp_path):
 def test_no_matching_trains_two_stages(tmp_path, monkeypatch, capsys):
     path, folder = tmp_path / "words.txt", tmp_path / "run"
     path.write_text("\n".join(WORDS))
-    model = train_by_command(monkeypatch, capsys, path, folder, "--no-matching")
+    model = train_by_command(monkeypatch, capsys, path, folder, "--matching", "no")
     assert model.config.plan.stage_steps == (6, 6, 0)
     assert iterations(folder) == [6, 6, 0]
     assert not (folder / CHECKPOINTS[2]).exists()
-    assert "--no-matching" in json.loads((folder / run.CARD).read_text())["command"]
+    assert "--matching no" in json.loads((folder / run.CARD).read_text())["command"]
     record = json.loads((folder / run.TRAINING).read_text())
     assert record["matching_steps"] == 0
     assert "composition residual" not in record
     assert "teacher pairs" in record
     python = OneStepModel.fit(
-        WORDS, iterations=12, size=1e4, batch=16, matching=False, out=tmp_path / "two", device="cpu"
+        WORDS, iterations=12, size=1e4, batch=16, matching="no", out=tmp_path / "two", device="cpu"
     )
     assert python.config.plan == model.config.plan
     weights = [(tmp_path / name / run.WEIGHTS).read_bytes() for name in ("run", "two")]
@@ -108,7 +108,7 @@ def test_diverging_third_stage_says_what_to_do(factor, at, tmp_path, monkeypatch
     assert newest.exists()
     assert f"{newest} has the state before" in message
     assert "the fake network of distribution matching diverged" in message
-    assert "--from-checkpoint, or train again with --no-matching" in message
+    assert "--from-checkpoint, or train again with --matching no" in message
     capsys.readouterr()
     code, out, _ = in_process(
         monkeypatch, capsys, "sample", folder, "-n", 3, "--seed", 0, "--from-checkpoint"

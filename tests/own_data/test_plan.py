@@ -197,7 +197,7 @@ def test_transformer_has_minibatch_ot_and_muon():
     """
     images, words = ArrayCodec((80, 80), 3), dataset_from_python(WORDS)[1].codec
     plans = {
-        codec: choose(codec, "cpu", 1e4, matching=False)
+        codec: choose(codec, "cpu", 1e4, matching="no")
         for codec in (images, LabelledCodec(images, ("a", "b")), words)
     }
     kinds = [(plan.heads > 0, plan.minibatch_ot, plan.muon_ratio) for plan in plans.values()]
@@ -234,7 +234,7 @@ def test_blocks_and_batches_fit_into_memory():
     """256 images of 784 pixels in 256 shades take 200 MB, so a block is short."""
     plan = choose(ArrayCodec((28, 28), 256), "cpu", sizing.CPU_SIZE)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
-    assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4, matching=False).block == 100
+    assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4, matching="no").block == 100
     plan = choose(ArrayCodec((4, 4), 16), "cpu", 1e4)  # the third stage draws noise twice
     assert 4 * 4 * plan.batch * plan.block * 16 * 16 <= 2**28
     for codec in (ArrayCodec((4, 4), 16), ArrayCodec((2000,), 20)):  # without attention and with
@@ -276,7 +276,7 @@ def test_iterations_are_divided_among_the_stages(iterations, stages):
     assert [plan.stage_at(i) for i in range(1, 1 + plan.steps)] == [
         stage for stage, steps in enumerate(stages) for _ in range(steps)
     ]
-    plan = plan_steps(choose(codec, "cpu", 1e4, matching=False), codec, "cpu", iterations)
+    plan = plan_steps(choose(codec, "cpu", 1e4, matching="no"), codec, "cpu", iterations)
     assert plan.stage_steps == (iterations - iterations // 2, iterations // 2, 0)
 
 

@@ -21,7 +21,13 @@ from discrete_meanflow.model import run_folder
 from discrete_meanflow.model.eval_samples import draw
 from discrete_meanflow.model.evaluate import evaluate
 from discrete_meanflow.model.export import export
-from discrete_meanflow.model.options import Device, EvaluateOptions, FitOptions, SampleOptions
+from discrete_meanflow.model.options import (
+    Device,
+    EvaluateOptions,
+    FitOptions,
+    Matching,
+    SampleOptions,
+)
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.sampling import sample_tokens
@@ -68,7 +74,7 @@ class OneStepModel:
         size: float | None = FitOptions.size,
         batch: int | None = FitOptions.batch,
         accumulate: int = FitOptions.accumulate,
-        matching: bool = FitOptions.matching,
+        matching: Matching = FitOptions.matching,
         seed: int = FitOptions.seed,
         held_out: int | None = FitOptions.held_out,
         device: Device = FitOptions.device,
@@ -89,7 +95,7 @@ class OneStepModel:
             size: parameters of the network; by default chosen from data and device.
             batch: records per step; by default chosen from data and device.
             accumulate: gradient accumulation steps.
-            matching: whether to train the third stage, distribution matching.
+            matching: whether to train the third stage, distribution matching: auto, yes or no.
             seed: random seed for the split, initialisation and training.
             held_out: records kept for :meth:`evaluate`; by default 15 %, at most 10,000.
             device: auto, cpu or cuda.

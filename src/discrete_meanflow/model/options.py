@@ -8,7 +8,7 @@ import math
 import numbers
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from discrete_meanflow.errors import InputError
 
@@ -22,6 +22,7 @@ FEWEST_LM_STEPS = 50  # its learning rate must rise and fall
 
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
 Device = Literal["auto", "cpu", "cuda"]
+Matching = Literal["auto", "yes", "no"]
 
 
 def optional(metavar: str, **shown: Any) -> dict[str, Any]:
@@ -96,8 +97,8 @@ class FitOptions(_Checked):
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
-        matching: Whether to train the third stage, distribution matching. Small states, which a CPU
-            learns well without it, never have one.
+        matching: Whether to train the third stage, distribution matching; auto leaves it out of
+            small networks on a CPU, where it does not pay.
         seed: Random seed for the split, initialisation and training.
         held_out: Records kept for evaluation (default: 15 %, at most 10,000).
         device: Device to train on.
@@ -108,7 +109,7 @@ class FitOptions(_Checked):
     size: Annotated[float | None, optional("N")] = None
     batch: Annotated[int | None, optional("N")] = None
     accumulate: int = 1
-    matching: bool = True
+    matching: Matching = "auto"
     seed: int = 0
     held_out: Annotated[int | None, optional("N")] = None
     device: Device = "auto"
@@ -121,6 +122,8 @@ class FitOptions(_Checked):
         self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
         self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
+        if self.matching not in get_args(Matching):
+            raise InputError(f"matching must be auto, yes or no, got {self.matching!r}")
         self._whole("seed", 0, LARGEST_SEED)
         self._whole("held_out", 1)
         if self.batch is not None and self.batch % self.accumulate:

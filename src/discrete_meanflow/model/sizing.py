@@ -67,7 +67,7 @@ def choose_plan(
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
     # Small laws are learned better by more steps on teacher pairs.
-    matching = options.matching and not small
+    matching = options.matching == "yes" or (options.matching == "auto" and not small)
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
         accumulate=accumulate, matching_steps=int(matching),

@@ -184,5 +184,5 @@ class RunTraining:
         reason, advice = "training diverged", "Try a smaller --size"
         if STAGES[stage] == "matching":
             reason = "the fake network of distribution matching diverged"
-            advice = "Sample it with --from-checkpoint, or train again with --no-matching"
+            advice = "Sample it with --from-checkpoint, or train again with --matching no"
         return InputError(f"the loss {change} at step {step}: {reason}; {state}. {advice}")
