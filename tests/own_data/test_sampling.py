@@ -178,7 +178,7 @@ def test_class_is_learned():
     words = [f"{a}{b}{c}" for a in "ab" for b in "ef" for c in "gh"] * 8
     data = [word + f"{i % 4}" for i, word in enumerate(words)]
     gen = OneStepModel.fit(
-        data, labels=[word[0] for word in data], iterations=1000, size=3e4, device="cpu"
+        data, labels=[word[0] for word in data], iterations=600, size=3e4, device="cpu"
     )
     for guidance in (1.0, 2.0):
         found = gen.sample(200, label="b", guidance=guidance, seed=0)
