@@ -16,6 +16,7 @@ from discrete_meanflow.data.alphabet import MAX_SYMBOLS
 from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.data.content import open_decompressed
 from discrete_meanflow.data.infill import split_cells
+from discrete_meanflow.data.layout import Arrangement, Layout, numbered
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
@@ -64,6 +65,15 @@ class ArrayCodec(Codec):
 
     def decode(self, tokens: State) -> numpy.ndarray:
         return tokens.reshape(-1, *self.shape).numpy()
+
+    @property
+    def layout(self) -> Layout:
+        symbols = (tuple(map(str, range(self.symbols))),)
+        if len(self.shape) != 2:
+            return Layout(Arrangement.LIST, numbered(self.length), symbols)
+        height, width = self.shape
+        positions = (f"row {i + 1}, column {j + 1}" for i in range(height) for j in range(width))
+        return Layout(Arrangement.GRID, tuple(positions), symbols, self.shape)
 
     def card(self, dataset: Dataset) -> Json:
         return self.describe()

@@ -33,3 +33,17 @@ def parse_molecule(smiles: str) -> Any | None:
     rdBase.DisableLog("rdApp.*")
     molecule = Chem.MolFromSmiles(smiles) if smiles else None
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+
+def draw_molecule(smiles: str, width: int = 220, height: int = 160) -> str:
+    """The structural formula as SVG; empty if the string is invalid."""
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    molecule = parse_molecule(smiles)
+    if molecule is None:
+        return ""
+    drawing: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
+    drawing.drawOptions().clearBackground = False
+    rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule)
+    drawing.FinishDrawing()
+    return str(drawing.GetDrawingText()).partition("?>")[2].strip()  # without the XML declaration

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -40,6 +41,11 @@ class Codec(ABC):
     def as_given(self, records: Any) -> Any:
         """Decoded records in the Python type that the user trained on."""
         return records
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """How pages show the positions of a record, without its class."""
 
     @abstractmethod
     def card(self, dataset: "Dataset") -> Json:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from discrete_meanflow.data.array_codec import ArrayCodec, read_array
 from discrete_meanflow.data.cells import bin_columns
-from discrete_meanflow.data.chemistry import choose_symbols, parse_molecule
+from discrete_meanflow.data.chemistry import choose_symbols, draw_molecule, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
 from discrete_meanflow.data.read_table import read_parquet, read_table
@@ -53,6 +53,10 @@ class Kind(ABC):
 
     def valid(self, records: Any) -> list[bool] | None:
         """Whether each record is well-formed; None if this kind has no such notion."""
+        return None
+
+    def drawings(self, records: Any) -> list[str] | None:
+        """An SVG drawing of each record; None if this kind has none."""
         return None
 
     def warning(self, dataset: Dataset) -> str | None:
@@ -124,6 +128,12 @@ class Smiles(Lines):
         if importlib.util.find_spec("rdkit") is None:
             return None
         return [parse_molecule(smiles) is not None for smiles in records]
+
+    def drawings(self, records: Sequence[str]) -> list[str] | None:
+        """Structural formulas, empty for invalid molecules; None without RDKit."""
+        if importlib.util.find_spec("rdkit") is None:
+            return None
+        return [draw_molecule(smiles) for smiles in records]
 
     def warning(self, dataset: Dataset) -> str | None:
         records = list(itertools.islice(dataset.bare, MOLECULES_CHECKED))

@@ -12,6 +12,7 @@ from torch import Tensor
 from discrete_meanflow.data.array_codec import read_named_array
 from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.content import LineFile
+from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State
@@ -98,6 +99,10 @@ class LabelledCodec(Codec):
 
     def decode(self, tokens: State) -> Any:
         return self.inner.decode(tokens[:, : self.inner.length])
+
+    @property
+    def layout(self) -> Layout:
+        return self.inner.layout
 
     def card(self, dataset: Dataset) -> Json:
         records, names = dataset.records

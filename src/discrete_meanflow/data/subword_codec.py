@@ -13,6 +13,7 @@ import torch
 from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.content import read_text
 from discrete_meanflow.data.infill import require_string
+from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.types import State
@@ -130,6 +131,12 @@ class SubwordCodec(Codec):
         ends = [row.index(self.pad) if self.pad in row else len(row) for row in rows]
         kept = [row[:end] for row, end in zip(rows, ends, strict=True)]
         return list(self.loaded_tokenizer.decode_batch(kept))
+
+    @property
+    def layout(self) -> Layout:
+        decode, name = self.loaded_tokenizer.decode, self.loaded_tokenizer.id_to_token
+        symbols = (decode([i], skip_special_tokens=False) or name(i) for i in range(self.pad))
+        return Layout.of_text(self.size, (*(symbol or "" for symbol in symbols), ""), self.pad)
 
     def card(self, dataset: Dataset) -> Json:
         card: Json = {"symbols": self.vocabulary, "tokens at most": self.length}

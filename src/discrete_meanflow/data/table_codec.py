@@ -17,6 +17,7 @@ from discrete_meanflow.data.alphabet import MAX_SYMBOLS
 from discrete_meanflow.data.cells import PARSERS, Bins, as_number, numeric_levels, type_of_text
 from discrete_meanflow.data.codec import Codec, Dataset, Json
 from discrete_meanflow.data.infill import split_assignments
+from discrete_meanflow.data.layout import Arrangement, Layout
 from discrete_meanflow.data.read_table import DELIMITERS, SPACE
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
@@ -129,6 +130,10 @@ class TableCodec(Codec):
         columns = zip(self.names, self.values, zip(*records, strict=True), strict=True)
         cells = {name: [value[c] for c in column] for name, value, column in columns}
         return importlib.import_module(self.frame).DataFrame(cells)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(Arrangement.ROW, self.names, self.levels)
 
     def card(self, dataset: Dataset) -> Json:
         columns = dict(zip(self.names, self.levels, strict=True))

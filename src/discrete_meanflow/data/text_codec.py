@@ -10,6 +10,7 @@ from typing import Any
 from discrete_meanflow.data.alphabet import CHARACTER, Alphabet
 from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.data.infill import require_string, split_characters
+from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import State
 
@@ -55,6 +56,10 @@ class TextCodec(Codec):
 
     def decode(self, tokens: State) -> list[str]:
         return self.alphabet.decode(tokens)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.of_text(self.size, tuple(self.alphabet.symbols), self.pad)
 
     def card(self, dataset: Dataset) -> Json:
         windows = dataset.tokens is not None
