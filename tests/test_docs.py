@@ -88,7 +88,7 @@ def test_extending_code_runs():
 def test_one_step_code_runs():
     names = executed(ROOT / "docs/one-step.md")
     assert names["one"].shape == names["four"].shape == (1000, 8)
-    weights = [next(names[kernel].parameters()) for kernel in ("student", "matched")]
+    weights = [next(names[kernel].parameters()) for kernel in ("student", "pair")]
     assert not torch.equal(*weights)
 
 

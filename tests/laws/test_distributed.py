@@ -156,7 +156,7 @@ def test_two_ranks_make_a_run(launcher, tmp_path):
     words = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijk"]
     (tmp_path / "words.txt").write_text("\n".join(words))
     given = ["train", str(tmp_path / "words.txt"), "--iterations", "8", "--size", "1e4",
-             "--batch", "16", "--device", "cpu", "--out"]  # fmt: skip
+             "--batch", "16", "--matching", "yes", "--device", "cpu", "--out"]  # fmt: skip
     two = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")], launcher)
     assert two.returncode == 0, two.stderr
     taken = launched(["-m", "discrete_meanflow", *given, str(tmp_path / "two")], launcher)

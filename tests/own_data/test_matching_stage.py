@@ -53,8 +53,9 @@ def test_classes_are_trained_in_three_stages(tmp_path):
     labels = [word[-1] for word in data]
     folder = tmp_path / "run"
     model = OneStepModel.fit(
-        data, labels=labels, iterations=12, size=1e4, batch=16, out=folder, device="cpu"
-    )
+        data, labels=labels, iterations=12, size=1e4, batch=16, matching="yes", out=folder,
+        device="cpu",
+    )  # fmt: skip
     assert iterations(folder) == [6, 3, 3]
     records, classes = model.sample(5, label="y", labels=True)
     assert (len(records), set(classes)) == (5, {"y"})
@@ -130,7 +131,9 @@ class Constant(nn.Module):
 @pytest.fixture
 def config():
     codec = ArrayCodec((2,), 3)
-    return Config(KINDS["array"](), codec, choose_plan(codec, "cpu", 1e4, FitOptions()))
+    return Config(
+        KINDS["array"](), codec, choose_plan(codec, "cpu", 1e4, FitOptions(matching="yes"))
+    )
 
 
 def test_composition_residual_is_zero_for_a_flow_map(config):

@@ -148,7 +148,7 @@ def test_plan_fills_the_minutes(matching, monkeypatch):
 
     monkeypatch.setattr(pacing, "_step_seconds", pace)
     monkeypatch.setattr(pacing, "_fastest", lambda work: pacing.TRIAL_PAIRS / 1000)
-    chosen = choose(codec, "cpu", 1e4, batch=16, matching=matching)
+    chosen = choose(codec, "cpu", 1e4, batch=16, matching=["no", "yes"][matching])
     plan, minutes = plan_minutes(chosen, codec, data, "cpu", 2.5)
     teacher, student, third = (steps / 10 for steps in plan.stage_steps)
     parts = [teacher, plan.teacher_pairs / 1000, student, third]
@@ -235,7 +235,9 @@ def test_blocks_and_batches_fit_into_memory():
     plan = choose(ArrayCodec((28, 28), 256), "cpu", sizing.CPU_SIZE)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
     assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4, matching="no").block == 100
-    plan = choose(ArrayCodec((4, 4), 16), "cpu", 1e4)  # the third stage draws noise twice
+    plan = choose(
+        ArrayCodec((4, 4), 16), "cpu", 1e4, matching="yes"
+    )  # the third stage draws noise twice
     assert 4 * 4 * plan.batch * plan.block * 16 * 16 <= 2**28
     for codec in (ArrayCodec((4, 4), 16), ArrayCodec((2000,), 20)):  # without attention and with
         plan = choose(codec, "cpu", default_size(codec, "cpu", 10**9))
@@ -271,7 +273,7 @@ def test_work_grows_through_the_stages_and_the_teacher_pairs(matching):
 )
 def test_iterations_are_divided_among_the_stages(iterations, stages):
     codec = ArrayCodec((4,), 4)
-    plan = plan_steps(choose(codec, "cpu", 1e4), codec, "cpu", iterations)
+    plan = plan_steps(choose(codec, "cpu", 1e4, matching="yes"), codec, "cpu", iterations)
     assert plan.stage_steps == stages
     assert [plan.stage_at(i) for i in range(1, 1 + plan.steps)] == [
         stage for stage, steps in enumerate(stages) for _ in range(steps)
@@ -324,6 +326,6 @@ def test_fit_warns_if_the_fewest_steps_take_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, "plan_minutes", lambda plan, *args: (plan, 3.0))
     monkeypatch.setattr(OneStepModel, "_train", lambda *args: None)
     with pytest.warns(UserWarning, match="enough for only 1 teacher steps, 1 student steps, 1 m"):
-        OneStepModel.fit(WORDS, minutes=4, out=tmp_path / "few", size=1e4)
+        OneStepModel.fit(WORDS, minutes=4, out=tmp_path / "few", size=1e4, matching="yes")
     with pytest.warns(UserWarning, match="fit: about 3.0 minutes instead of 2, for at least"):
         OneStepModel.fit(["ab", "ba", "aa", "bb", "b"], minutes=2, out=tmp_path / "run")
