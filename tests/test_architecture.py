@@ -37,9 +37,10 @@ RANK = {
     "training": 7,
     "run": 8,
     "model": 9,
-    "cli": 10,
-    "__main__": 11,
-    "__init__": 11,
+    "pretrained": 10,
+    "cli": 12,
+    "__main__": 13,
+    "__init__": 13,
 }
 STRANGERS = [("process", "data"), ("data", "ctmc")]  # must not import each other, whatever the rank
 FILES = sorted(SOURCE.rglob("*.py"))

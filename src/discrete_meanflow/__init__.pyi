@@ -96,6 +96,10 @@ from discrete_meanflow.path import (
     Paths as Paths,
     TeacherPairs as TeacherPairs,
 )
+from discrete_meanflow.pretrained import (
+    load_pretrained as load_pretrained,
+    pretrained_names as pretrained_names,
+)
 from discrete_meanflow.process import (
     Absorbing as Absorbing,
     ChainProcess as ChainProcess,

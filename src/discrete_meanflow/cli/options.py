@@ -8,6 +8,7 @@ import tyro
 from discrete_meanflow.model.options import optional
 
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+OptionalRunFolder = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(**optional("RUN"))]
 OptionalPath = Annotated[Path | None, tyro.conf.arg(**optional("PATH"))]
 Flag = tyro.conf.FlagCreatePairsOff
 

@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os.path import realpath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discrete_meanflow.cli.options import Flag, OptionalPath, RunFolder, embedded
+import tyro
+
+from discrete_meanflow.cli.options import Flag, OptionalPath, OptionalRunFolder, embedded
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.model.options import Device, SampleOptions
+from discrete_meanflow.model.options import Device, SampleOptions, optional
+from discrete_meanflow.pretrained import pretrained_folder, pretrained_names
 
 if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config
@@ -20,8 +24,10 @@ if TYPE_CHECKING:
 class Sample:
     """Generate records with a trained run."""
 
-    run: RunFolder
-    """Run folder."""
+    run: OptionalRunFolder = None
+    """Run folder; or --pretrained."""
+    pretrained: Annotated[str | None, tyro.conf.arg(**optional("NAME"))] = None
+    """Model that ships with the package, instead of a run folder: names."""
     options: Annotated[SampleOptions, embedded(SampleOptions)] = field(
         default_factory=SampleOptions
     )
@@ -40,7 +46,8 @@ class Sample:
         from discrete_meanflow.model.sampling import sample_tokens
         from discrete_meanflow.model.training_record import sampling_note
 
-        model = OneStepModel.load(self.run, self.device, from_checkpoint=self.from_checkpoint)
+        run = self._folder()
+        model = OneStepModel.load(run, self.device, from_checkpoint=self.from_checkpoint)
         conditions = read_conditions(model.config.codec, self.options)
         chunks = sample_tokens(model.kernel, model.config, self.options, conditions)
         if self.save_classes is not None:
@@ -49,9 +56,20 @@ class Sample:
             if self.out is not None and realpath(self.out) == realpath(self.save_classes):
                 raise InputError("--out and --save-classes must be different files")
         steps, refine = self.options.steps, self.options.refine
-        note = sampling_note(self.run, model.config, steps, refine)
+        note = sampling_note(run, model.config, steps, refine)
         if self._write(model.config, chunks, conditions.total, note) and self.out is not None:
             _say(f"{conditions.total:,} records: {self.out}")
+
+    def _folder(self) -> Path:
+        """The run folder, or that of the pretrained model."""
+        if self.run is not None and self.pretrained is not None:
+            raise InputError("give a run folder or --pretrained, not both")
+        if self.run is not None:
+            return self.run
+        if self.pretrained is None:
+            names = ", ".join(pretrained_names())
+            raise InputError(f"sample needs a run folder, or --pretrained with one of: {names}")
+        return pretrained_folder(self.pretrained)
 
     def _write(
         self, config: "Config", chunks: "Iterator[Tokens]", count: int, note: str | None

@@ -39,6 +39,7 @@ CHECKPOINTS = tuple(f"checkpoint-{stage}.safetensors" for stage in (1, 2, 3))
 TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+WEIGHT_DTYPES = (torch.float32, torch.float16)  # pretrained models are stored in the second
 SUFFIXES = (".json", ".jsonl", ".safetensors", ".png")
 TOKENS_METADATA = {"format": f"discrete-meanflow tokens {FORMAT}"}
 
@@ -216,7 +217,7 @@ def _with_weights(kernel: FlowMapKernel, path: Path, prefix: str = "") -> FlowMa
 
 
 def _check_weight(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    if tensor.shape != shape or tensor.dtype != torch.float32:
+    if tensor.shape != shape or tensor.dtype not in WEIGHT_DTYPES:
         actual = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
         raise InputError(f"{name} is {actual}, not float32 of shape {shape}")
     if not bool(tensor.isfinite().all()):
