@@ -11,7 +11,11 @@ from torch.nn.functional import softplus
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.objective import DistributionMatching
-from discrete_meanflow.objective.distribution_matching import SMALLEST_DISTANCE, _distance
+from discrete_meanflow.objective.distribution_matching import (
+    SMALLEST_DISTANCE,
+    _distance,
+    start_time,
+)
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import delta, interpolate
 from discrete_meanflow.training import MatchingDistillation, Problem, Recipe
@@ -26,12 +30,13 @@ class UnscaledMatching(DistributionMatching):
 
     def matching(self, fake: Kernel, path: PathSample, log_q: Logits) -> Tensor:
         free, symbols, noised = draw(path, log_q)
-        log_fake = fake(noised, path.s, path.s).log_softmax(-1)
+        log_fake = fake(noised, path.s, start_time(path)).log_softmax(-1)
         with torch.no_grad():
             log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
             difference = self.difference(log_fake, log_real)
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
-        return torch.where(free, (difference * log_q).sum(-1) + nll, 0.0).mean()
+        student = (difference * (log_q - log_q.detach())).sum(-1)
+        return torch.where(free, student + nll, 0.0).mean()
 
 
 class MatchingWithHead(DistributionMatching):
@@ -53,8 +58,9 @@ class MatchingWithHead(DistributionMatching):
         record = delta(path.x1, log_q.shape[-1], log_q.dtype)
         real = interpolate(path.y[..., 0, :], record, path.s)
         points = torch.cat([noised, real]).detach().requires_grad_()
-        times, twice = (torch.cat([part, part]) for part in (path.s, free))
-        logits = fake(points, times, times)
+        parts = path.s, start_time(path), free
+        times, starts, twice = (torch.cat([part, part]) for part in parts)
+        logits = fake(points, times, starts)
         count = twice.sum(-1).clamp(min=1)
         score = torch.where(twice, logits.logsumexp(-1), 0.0).sum(-1) / count
         fake_score, real_score = score.chunk(2)
@@ -68,6 +74,7 @@ class MatchingWithHead(DistributionMatching):
             sample = delta(symbols, log_q.shape[-1], log_q.dtype)
             scale = _distance(sample, log_real.exp(), free).clamp(min=SMALLEST_DISTANCE)
             difference = self.difference(log_fake, log_real) / scale[..., None]
+        log_q = log_q - log_q.detach()  # the value is 0, the gradient stays
         student = ((difference + HEAD_WEIGHT * slope.detach()) * log_q).sum(-1)
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
         discriminator = (softplus(fake_score) + softplus(-real_score)).mean()

@@ -4,9 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from discrete_meanflow.data import BigramChain, TokenArray
+from discrete_meanflow.clock import DecodingClock
+from discrete_meanflow.data import BigramChain, IndependentCategorical, TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, StudentAndFake
+from discrete_meanflow.kernel import (
+    BoundaryKernel,
+    FlowMapKernel,
+    StudentAndFake,
+)
 from discrete_meanflow.network import MLP, FlatMLP
 from discrete_meanflow.objective import DistributionMatching, PairCrossEntropy
 from discrete_meanflow.objective.distribution_matching import SMALLEST_DISTANCE
@@ -66,7 +71,8 @@ def pairs(paths=DATA):
 
 
 def batch(paths=DATA, size=16):
-    return MixedPaths(MatchingPaths(paths), pairs(paths)).sample((size,), seeded(1))
+    both = pairs(paths)
+    return MixedPaths(MatchingPaths(paths, both), both).sample((size,), seeded(1))
 
 
 def gradients(loss, module):
@@ -84,7 +90,7 @@ def test_the_student_is_stationary_where_fake_and_teacher_agree(reverse):
     """Only the likelihood of the fake network is left."""
     student, teacher = flow_map(1), flow_map(2)
     both = StudentAndFake(student, flow_map(2))
-    path = batch()
+    path = MixedPaths(MatchingPaths(DATA, pairs(), 1.0), pairs()).sample((16,), seeded(1))
     loss = DistributionMatching(teacher, 0.0, reverse)(both, path)
     found = gradients(loss, both)
     first, _ = halves(path)
@@ -92,7 +98,7 @@ def test_the_student_is_stationary_where_fake_and_teacher_agree(reverse):
     s = torch.where(first.r < 1, first.s, 1.0)
     noised = (1 - s[..., None]) * first.y[..., 0, :] + s[..., None] * delta(y, V, s.dtype)
     fake = flow_map(2)
-    log = fake(noised, s, s).log_softmax(-1).gather(-1, y[..., None])[..., 0]
+    log = fake(noised, s, s + (1 - s) * first.r).log_softmax(-1).gather(-1, y[..., None])[..., 0]
     expected = gradients(torch.where(first.r < 1, -log, 0.0).mean(), fake)
     for name, gradient in found.items():
         if name.startswith("fake."):
@@ -105,7 +111,7 @@ def test_the_student_is_stationary_where_fake_and_teacher_agree(reverse):
 @pytest.mark.parametrize("reverse", [0.0, -0.2])
 def test_the_gradient_is_the_scaled_difference_of_predictions(paths, reverse):
     """Zero in observed positions, whose symbols are not noised."""
-    path = batch(paths)
+    path = batch(paths, 64)
     first, second = halves(path)
     rows, free = len(first.x), (first.r < 1).expand(len(first.x), D)
     assert bool(free.all()) != paths.conditioned
@@ -132,7 +138,8 @@ def test_the_gradient_is_the_scaled_difference_of_predictions(paths, reverse):
     expected = torch.where(free[..., None], mu_f - delta(y, V, mu_t.dtype), 0.0) / (rows * D)
     assert torch.allclose(found["fake.network.logits"], expected, atol=1e-7)
     noised, s, t = fake.seen
-    assert torch.equal(s, t)
+    assert torch.equal(t, s + (1 - s) * first.r)  # the diagonal for one-step samples
+    assert 0 < (t > s).double().mean() < 1
     assert torch.equal(noised[~free], delta(first.x1, V, noised.dtype)[~free])
     assert bool((s.expand(rows, D)[~free] == 1).all())
     assert bool((s.expand(rows, D)[free] < 1).all())
@@ -151,6 +158,34 @@ def test_pairs_count_by_their_weight(weight):
     same = [torch.allclose(found[0][name], found[1][name], atol=1e-8) for name in found[0]]
     assert all(same) == (weight == 0)
     assert torch.equal(*losses) == (weight == 0)
+
+
+def test_starts_are_noise_or_states_of_the_teacher():
+    """Noise levels and fresh noise are independent of the starts."""
+    known = pairs(FREE_DATA)
+    inside = known.starts[known.times[:, 0] > 0]
+    path = MatchingPaths(FREE_DATA, known, 0.6).sample((20_000,), seeded())
+    noise = path.r[:, 0] == 0
+    assert noise.double().mean() == pytest.approx(0.6, abs=0.02)
+    assert (path.r[~noise] == 0.3).all()
+    assert torch.cdist(path.x[~noise][:200].flatten(1), inside.flatten(1)).amin(1).max() < 1e-2
+    for x in (path.x[noise], path.y[:, :, 0]):  # D * V normal entries in each row
+        assert x.mean() == pytest.approx(0, abs=0.01)
+        assert x.std() == pytest.approx(1, abs=0.01)
+    assert (path.x[noise] * path.y[noise, :, 0]).mean() == pytest.approx(0, abs=0.01)
+    levels = DecodingClock(V)(path.s[:, 0])
+    deciles = torch.histc(levels, 10, 0.01, 0.99) / len(levels)
+    assert (deciles - 0.1).abs().max() < 0.01
+    assert bool((path.t == 1).all())
+
+
+def test_observed_starts_keep_their_symbols():
+    path = MatchingPaths(DATA, pairs(), 0.5).sample((500,), seeded())
+    observed = path.r == 1
+    assert torch.equal(path.s == 1, observed)
+    assert bool(((path.r > 0) & ~observed).any())
+    noise = (path.r[..., :1] == 0) & observed  # the states of these pairs are not real ones
+    assert torch.equal(path.x[noise], delta(path.x1, V, path.x.dtype)[noise])
 
 
 def stages(recipe=RECIPE, process=FLOW, **options):
@@ -269,8 +304,48 @@ def test_matching_teaches_dependence_that_the_student_lacks(seed):
     assert after < 0.6 * before, (before, after)
 
 
+COIN = OneHotFlow(2)
+HEADS = torch.tensor([[0.2, 0.8]], dtype=torch.float64)
+
+
+def coin_map():
+    return FlowMapKernel(FlatMLP(2, 1, 32, 1), 2)
+
+
+def test_one_step_samples_have_the_law_of_the_teacher():
+    """Whatever the samples from later starts are: here these start from records of another law.
+
+    A fake network that did not know r would match the mixture of both: 0.73 and 0.87.
+    """
+    data = DataPaths(COIN, IndependentCategorical(HEADS), OnDiagonal(ClockUniform(2)))
+    recipe = Recipe(200, 256, learning_rate=3e-3, ema_decay=0.98)
+    teacher = train_kernel(Problem(data, coin_map, PairCrossEntropy()), recipe, 0)
+    fair = COIN.source((4000, 1), seeded(3))
+    maps = TeacherPairs(COIN, fair, fair.argmax(-1), torch.tensor([[0.0, 1.0]]).repeat(4000, 1))
+    student = train_kernel(Problem(maps, coin_map, PairCrossEntropy()), recipe, 0)
+    records, r = torch.zeros(400, 1, dtype=torch.long), torch.full((400, 1), 0.6)
+    starts, times = COIN.corrupt(records, r, seeded()), torch.cat([r, torch.ones(400, 1)], 1)
+    later = TeacherPairs(COIN, starts, records, times)
+    recipe = Recipe(400, 256, learning_rate=3e-4, ema_decay=0.98)
+    problem = Problem(
+        MixedPaths(MatchingPaths(data, later, 0.5), later),
+        lambda: StudentAndFake(coin_map(), coin_map(), 10.0),
+        DistributionMatching(teacher, pair_weight=0.0),
+    )
+    start = StudentAndFake(student, teacher, 10.0)
+    trained = train_kernel(problem, recipe, 0, start=start)
+    heads = []
+    for kernel in (student, trained.student):
+        g = seeded(1)
+        samples = KernelSampler(kernel).sample(COIN.source((20_000, 1), g), g)
+        heads.append(samples.double().mean().item())
+    assert heads[0] == pytest.approx(0.5, abs=0.02)
+    assert heads[1] == pytest.approx(0.8, abs=0.04)
+
+
 DISCRETE = BoundaryKernel(MLP(V, 8, 1), V, Linear())
 STAGE = MatchingDistillation(RECIPE)
+SECOND = Problem(MixedPaths(DATA, pairs()), FIRST.kernel, PairCrossEntropy())
 
 
 @pytest.mark.parametrize(
@@ -285,14 +360,14 @@ STAGE = MatchingDistillation(RECIPE)
             "the student has .* the fake network",
         ),
         (
-            lambda: MatchingPaths(DataPaths(Masking(V), LAW, ClockUniform(V))),
+            lambda: MatchingPaths(DataPaths(Masking(V), LAW, ClockUniform(V)), pairs()),
             "needs the process OneHotFlow",
         ),
         (
-            lambda: MatchingPaths(DataPaths(OneHotFlow(V, 8), LAW, ClockUniform(V))),
+            lambda: MatchingPaths(DataPaths(OneHotFlow(V, 8), LAW, ClockUniform(V)), pairs()),
             "independent of the data, so minibatch_ot=0",
         ),
-        (lambda: MatchingPaths(DATA, 1.5), r"must lie in \[0, 1\], got 1.5"),
+        (lambda: MatchingPaths(DATA, pairs(), 1.5), r"must lie in \[0, 1\], got 1.5"),
         (lambda: STAGE.pair(DISCRETE, DISCRETE), "needs FlowMapKernels: states are discrete"),
         (
             lambda: STAGE.problem(FIRST, sequence_problem(LAW, process=OneHotFlow), flow_map(0)),
@@ -300,7 +375,7 @@ STAGE = MatchingDistillation(RECIPE)
         ),
         (
             lambda: STAGE.problem(
-                sequence_problem(LAW, process=Masking(V)), FIRST, flow_map(0)
+                sequence_problem(LAW, process=Masking(V)), SECOND, flow_map(0)
             ),
             "needs the process OneHotFlow",
         ),

@@ -13,6 +13,7 @@ from problems import seeded, sequence_processes
 
 LAW = BigramChain.dirichlet(3, 4, 1.0)
 FLOW = OneHotFlow(3)
+DATA = DataPaths(FLOW, LAW, ClockUniform(3))
 
 
 def teacher_pairs(observed=None):
@@ -32,11 +33,13 @@ PATHS = {
     "teacher pairs": teacher_pairs(),
     "teacher pairs, conditioned": teacher_pairs(torch.rand(20, 4, generator=seeded()) < 0.5),
     "mixed": MixedPaths(DataPaths(FLOW, LAW, OnDiagonal(ClockUniform(3))), teacher_pairs()),
-    "matching": MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3))),
-    "matching, conditioned": MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3), 0.5)),
-    "matching and pairs": MixedPaths(
-        MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3))), teacher_pairs()
+    "some teacher pairs": teacher_pairs().subset(torch.arange(20) < 7),
+    "matching": MatchingPaths(DATA, teacher_pairs()),
+    "matching, conditioned": MatchingPaths(
+        DataPaths(FLOW, LAW, ClockUniform(3), 0.5),
+        teacher_pairs(torch.rand(20, 4, generator=seeded()) < 0.5),
     ),
+    "matching and pairs": MixedPaths(MatchingPaths(DATA, teacher_pairs()), teacher_pairs()),
 }
 every_source = pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
 

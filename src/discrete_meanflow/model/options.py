@@ -118,12 +118,13 @@ class FitOptions(_Checked):
         self._real("minutes", 0, LARGEST_MINUTES)
         if not self.minutes > 0:
             raise InputError("minutes must be more than 0")
-        self._whole("iterations", 2)  # one step of teacher and student each
         self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
         self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
         if self.matching not in get_args(Matching):
             raise InputError(f"matching must be auto, yes or no, got {self.matching!r}")
+        stages = 3 if self.matching == "yes" else 2
+        self._whole("iterations", 2 ** (stages - 1))  # at least one step in each stage
         self._whole("seed", 0, LARGEST_SEED)
         self._whole("held_out", 1)
         if self.batch is not None and self.batch % self.accumulate:

@@ -17,6 +17,7 @@ class Needs:
     draws: int = 1  # samples of x_t per path
     diagonal: float = 0.0  # fraction of time pairs at t = r, without which q is undetermined
     continuous: bool = False  # whether it is valid for continuous states
+    data_ends: bool = False  # whether x1 must be data, given x_r
     flow_map_ends: bool = False  # whether x1 must follow the flow map's own law
 
     @classmethod
@@ -27,6 +28,7 @@ class Needs:
             max(n.draws for n in needs),
             max(n.diagonal for n in needs),
             all(n.continuous for n in needs),
+            any(n.data_ends for n in needs),
             any(n.flow_map_ends for n in needs),
         )
 

@@ -25,7 +25,7 @@ class PosteriorRegression(Objective):
     It trains the diagonal t = r only; combine it with a ``DiagonalNetwork``.
     """
 
-    needs = Needs(draws=0, continuous=True)
+    needs = Needs(draws=0, continuous=True, data_ends=True)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         return nll(kernel, path, path.r).mean()

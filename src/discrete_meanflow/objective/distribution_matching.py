@@ -10,7 +10,7 @@ from discrete_meanflow.objective.base import Needs, Objective
 from discrete_meanflow.path.mixed import part_sizes
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import delta, interpolate
-from discrete_meanflow.types import Logits, Point, Probs
+from discrete_meanflow.types import Logits, Point, Probs, Times
 
 SMALLEST_DISTANCE = 0.05  # of a sample from the teacher's prediction, which scales the difference
 
@@ -19,13 +19,16 @@ class DistributionMatching(Objective):
     r"""Match the law of the student's samples to the teacher's, at all noise levels.
 
     A batch has two parts, ``MixedPaths(MatchingPaths, pairs)``. On the first, the student maps a
-    start x to symbols ``y = argmax q_theta(x, r, 1)``, which are noised again:
-    ``x_s = (1 - s) z' + s e_y``. With ``mu_T`` the teacher's diagonal at x_s and ``mu_F`` that of
-    the fake network, which is fitted to y at the same x_s,
+    start x at r to symbols ``y = argmax q_theta(x, r, 1)``, which are noised again:
+    ``x_s = (1 - s) z' + s e_y``. With ``mu_T`` the teacher's diagonal at x_s and ``mu_F`` the fake
+    network's prediction of y from the same x_s and r,
 
         L = <stopgrad(mu_F - mu_T) / w, log q_theta> - log mu_F(y).
 
-    Descent raises the symbols that the teacher finds more likely than the fake network does; at
+    The first term counts with its gradient only: its value is 0, so L is a likelihood. The fake
+    network receives r as its second time, ``s + (1 - s) r``, which is its diagonal at r = 0. One
+    fake network for all starts, without r, would match only the mixture of their laws. Descent
+    raises the symbols that the teacher finds more likely than the fake network does; at
     ``mu_F = mu_T`` the student is stationary. The difference of scores of
     ``KL(student_s || teacher_s)`` is proportional to ``mu_F - mu_T``: distribution matching
     distillation (DMD, Yin et al. 2023, arXiv:2311.18828; DMD2, 2024, arXiv:2405.14867). Applied to
@@ -81,12 +84,12 @@ class DistributionMatching(Objective):
         symbols = torch.where(free, log_q.argmax(-1), path.x1)
         sample = delta(symbols, fake.states, log_q.dtype)
         noised = interpolate(path.y[..., 0, :], sample, path.s)
-        log_fake = fake(noised, path.s, path.s).log_softmax(-1)
+        log_fake = fake(noised, path.s, start_time(path)).log_softmax(-1)
         with torch.no_grad():
             log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
             difference = self.difference(log_fake, log_real)
             scale = _distance(sample, log_real.exp(), free).clamp(min=SMALLEST_DISTANCE)
-        student = (difference * log_q).sum(-1) / scale
+        student = (difference * (log_q - log_q.detach())).sum(-1) / scale
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
         return torch.where(free, student + nll, 0.0).mean()
 
@@ -102,6 +105,11 @@ class DistributionMatching(Objective):
 
     def extra_repr(self) -> str:
         return f"pair_weight={self.weight.item():g}, reverse={self.reverse:g}"
+
+
+def start_time(path: PathSample) -> Times:
+    """The second time of the fake network, which tells it the time r of the student's start."""
+    return path.s + (1 - path.s) * path.r
 
 
 def _distance(sample: Point, real: Probs, free: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ class Paths(nn.Module, ABC):
     process: Process
     length: int = 1  # positions of a sequence; a chain has one
     conditioned: bool = False  # whether some positions are observed
+    data_ends: bool = True  # whether x1 is data, given x_r
     flow_map_ends: bool = False  # whether x1 follows the flow map's own law q_{r,t}(x_r)
 
     @abstractmethod

@@ -18,6 +18,7 @@ class MixedPaths(Paths):
             )
         first = parts[0]
         self.process, self.length, self.conditioned = first.process, first.length, first.conditioned
+        self.data_ends = all(part.data_ends for part in parts)
         self.flow_map_ends = all(part.flow_map_ends for part in parts)
         self.parts = parts
         for i, part in enumerate(parts):

@@ -24,14 +24,16 @@ class TeacherPairs(Paths):
         observed: which positions were observed, bool ``(N, D)``; None if none ever is.
         from_data: which trajectories were integrated backward from data, bool ``(N,)``; None if
             none was.
+        rows: the pairs that are drawn, ``(M,)``; None draws all.
     """
 
-    flow_map_ends = True
+    data_ends, flow_map_ends = False, True
     starts: Tensor
     ends: Tensor
     times: Tensor
     observed: Tensor | None
     from_data: Tensor
+    rows: Tensor | None
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class TeacherPairs(Paths):
         times: Tensor,
         observed: Tensor | None = None,
         from_data: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> None:
         super().__init__()
         masks = ends.shape if observed is None else observed.shape
@@ -55,13 +58,24 @@ class TeacherPairs(Paths):
         self.conditioned = observed is not None
         tensors = {"starts": starts, "ends": ends, "times": times.float(), "observed": observed}
         none = torch.zeros(len(ends), dtype=torch.bool, device=ends.device)
-        tensors["from_data"] = none if from_data is None else from_data
+        tensors |= {"from_data": none if from_data is None else from_data, "rows": rows}
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 
+    def subset(self, chosen: Tensor) -> "TeacherPairs":
+        """Draws only the chosen pairs, bool ``(N,)``. It shares their memory."""
+        rows = chosen.nonzero()[:, 0]
+        if not len(rows):
+            raise InputError("teacher pairs: none of them is chosen")
+        return TeacherPairs(
+            self.process, self.starts, self.ends, self.times, self.observed, self.from_data, rows
+        )
+
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         """Pairs drawn with replacement."""
-        pick = torch.randint(len(self.ends), shape, generator=g, device=g.device)
+        count = len(self.ends) if self.rows is None else len(self.rows)
+        pick = torch.randint(count, shape, generator=g, device=g.device)
+        pick = pick if self.rows is None else self.rows[pick]
         r, t = (time[..., None] for time in self.times[pick].unbind(-1))
         if self.observed is not None:
             r, t = (torch.where(self.observed[pick], 1.0, time) for time in (r, t))
@@ -70,4 +84,5 @@ class TeacherPairs(Paths):
         return PathSample(x, r, t, y, torch.empty(*x.shape, 0, device=x.device), x1, t)
 
     def extra_repr(self) -> str:
-        return f"pairs={len(self.ends)}, digest={digest(self.ends)}"
+        drawn = "" if self.rows is None else f", drawn={len(self.rows)}"
+        return f"pairs={len(self.ends)}{drawn}, digest={digest(self.ends)}"

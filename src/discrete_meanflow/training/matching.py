@@ -14,9 +14,10 @@ from discrete_meanflow.training.problem import Problem, Recipe
 class MatchingDistillation:
     """A third training stage: :class:`DistributionMatching` of the student to the teacher.
 
-    It trains maps to time 1, from noise and from noised records: half of each batch are starts of
-    the student. The other half are the teacher pairs of the second stage, whose cross-entropy
-    keeps modes that distribution matching alone would drop. The result belongs in a
+    It trains maps to time 1, from noise and from states inside the teacher's trajectories: half of
+    each batch are starts of the student. The other half are the teacher pairs of the second stage
+    that end at time 1, whose cross-entropy keeps modes that distribution matching alone would drop.
+    The result belongs in a
     :class:`MatchedFlowMap` beside the student of the second stage, whose steps compose.
 
     Args:
@@ -49,9 +50,11 @@ class MatchingDistillation:
         """
         if not isinstance(first.paths, DataPaths):
             raise InputError("distribution matching: needs a problem on data, with DataPaths")
-        matching = MatchingPaths(first.paths)
+        pairs = _teacher_pairs(second)
+        ending = pairs.times[:, 1] == 1
+        ends = pairs.subset(ending) if bool(ending.any()) else pairs
         return Problem(
-            MixedPaths(matching, _teacher_pairs(second)),
+            MixedPaths(MatchingPaths(first.paths, pairs), ends),
             lambda: self.pair(first.kernel(), first.kernel()),
             DistributionMatching(teacher, self.pair_weight, self.reverse),
         )

@@ -37,6 +37,11 @@ class Problem:
                 f"problem: {type(self.objective).__name__} would teach a flow map the mean "
                 "endpoint; use PosteriorRegression with SemigroupLoss"
             )
+        if needs.data_ends and not self.paths.data_ends:
+            raise InputError(
+                f"problem: {type(self.objective).__name__} needs paths that end in data; use "
+                "PairCrossEntropy on TeacherPairs"
+            )
         if needs.flow_map_ends and not self.paths.flow_map_ends:
             raise InputError(
                 f"problem: {type(self.objective).__name__} needs TeacherPairs, or DataPaths with "
