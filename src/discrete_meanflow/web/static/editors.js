@@ -44,13 +44,13 @@ function typedPattern(conditions, onChange) {
     onChange();
   });
   explain();
-  const field = element("label", { for: "pattern" }, "Pattern");
+  const label = element("span", {}, element("label", { for: "pattern" }, "Pattern "), help);
   const update = () => {
     if (document.activeElement === input) return; // it is being typed
     input.value = formatPattern(conditions);
     explain();
   };
-  return { elements: [element("div", { class: "field wide" }, field, input, help)], update };
+  return { elements: [element("div", { class: "field wide" }, label, input)], update };
 }
 
 function columnMenus(conditions, onChange) {
