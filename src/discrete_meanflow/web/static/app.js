@@ -55,14 +55,13 @@ class Page {
   #recordBox() {
     const { arrangement } = this.layout;
     this.editor = editorOf(this.conditions, () => this.sample());
-    find("editor").append(...this.editor.elements, ...this.#classMenu());
+    find("editor").append(...this.editor.controls, ...this.#classMenu());
     const made = element(arrangement === "row" ? "tbody" : "div", {
       id: "records", class: arrangement, tabindex: 0, role: "grid", "aria-label": "Records",
       "aria-describedby": "keys",
     });
-    if (arrangement === "row") {
-      find("output").append(element("table", {}, element("thead", {}, ...this.editor.head), made));
-    } else find("output").append(made);
+    const parts = [...this.editor.above, made];
+    find("output").append(...(arrangement === "row" ? [element("table", {}, ...parts)] : parts));
     const longest = Math.max(...this.layout.symbolsAt(0).map((symbol) => symbol.length));
     made.style.setProperty("--length", Math.min(64, this.layout.size * Math.min(longest, 2) + 2));
     return made;

@@ -4,10 +4,11 @@ import { element, menu } from "./dom.js";
 import { image, positionUnder } from "./image.js";
 import { formatPattern, parsePattern } from "./pattern.js";
 
-const PICTURE = 224; // width of the picture to paint on, in CSS pixels, approximately
+const PICTURE = 176; // width of the picture to paint on, in CSS pixels, approximately
 
 /**
- * The editor of a layout: its elements, and `update`, which shows the present conditions.
+ * The editor of a layout: `controls`, what stands `above` the records, and `update`, which shows the
+ * present conditions.
  *
  * @param conditions to edit.
  * @param onChange called after each edit.
@@ -17,7 +18,7 @@ export function editorOf(conditions, onChange) {
   if (arrangement === "row") return columnMenus(conditions, onChange);
   if (arrangement === "grid") return brush(conditions, onChange);
   // A typed text needs the tokenizer to become subwords.
-  return subwords ? { elements: [], update() {} } : typedPattern(conditions, onChange);
+  return subwords ? { controls: [], above: [], update() {} } : typedPattern(conditions, onChange);
 }
 
 function typedPattern(conditions, onChange) {
@@ -50,7 +51,7 @@ function typedPattern(conditions, onChange) {
     input.value = formatPattern(conditions);
     explain();
   };
-  return { elements: [element("div", { class: "field wide" }, label, input)], update };
+  return { controls: [element("div", { class: "field wide" }, label, input)], above: [], update };
 }
 
 function columnMenus(conditions, onChange) {
@@ -73,7 +74,8 @@ function columnMenus(conditions, onChange) {
   const heading = names.map((name) => element("th", { scope: "col" }, name));
   const choices = menus.map((select) => element("th", {}, select));
   if (layout.hasSeparateClass) choices.push(element("th"));
-  return { head: [element("tr", {}, ...heading), element("tr", {}, ...choices)], elements: [], update };
+  const rows = [heading, choices].map((cells) => element("tr", {}, ...cells));
+  return { controls: [], above: [element("thead", {}, ...rows)], update };
 }
 
 function brush(conditions, onChange) {
@@ -103,6 +105,6 @@ function brush(conditions, onChange) {
   easel.addEventListener("pointermove", paint);
   easel.addEventListener("pointerup", onChange);
   const field = element("div", { class: "field" }, element("label", { for: "brush" }, "Brush"), select);
-  const help = element("small", {}, "Paint pixels to fix them");
-  return { elements: [field, element("div", { class: "field wide" }, easel, help)], update };
+  const help = element("small", {}, "Paint pixels to fix them.");
+  return { controls: [field], above: [element("div", { class: "studio" }, easel, help)], update };
 }
