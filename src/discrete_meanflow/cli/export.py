@@ -20,10 +20,10 @@ class Export:
     """Folder of the npm package onnxruntime-web, for --web (default: where npm installs it)."""
 
     def __call__(self) -> None:
-        if self.onnx is None and self.web is None:
-            raise InputError("export needs --onnx FILE, --web FOLDER or both")
         if self.runtime is not None and self.web is None:
             raise InputError("--runtime is for a web page; add --web FOLDER")
+        if self.onnx is None and self.web is None:
+            raise InputError("export needs --onnx FILE, --web FOLDER or both")
         from discrete_meanflow.model.one_step_model import OneStepModel
         from discrete_meanflow.web import export_site
 

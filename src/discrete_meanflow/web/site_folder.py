@@ -48,7 +48,9 @@ def check_replaceable(folder: Path) -> None:
     marker = folder / MARKER
     ours = read_json(marker).get("files") if marker.is_file() else {}
     for name in _files(folder):
-        if name != MARKER and (not isinstance(ours, dict) or _digest(folder / name) != ours.get(name)):
+        if name != MARKER and (
+            not isinstance(ours, dict) or _digest(folder / name) != ours.get(name)
+        ):
             raise InputError(
                 f"{folder} contains files that dmf export did not write, such as {name}; "
                 "choose another folder"

@@ -125,6 +125,7 @@ class Page {
     this.#outdated = true;
     if (this.#running) return;
     this.#running = true;
+    find("output").ariaBusy = "true";
     try {
       while (this.#outdated) {
         this.#outdated = false;
@@ -134,6 +135,7 @@ class Page {
       status(`The model cannot run: ${error.message}`);
     } finally {
       this.#running = false;
+      find("output").ariaBusy = "false";
     }
   }
 
