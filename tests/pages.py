@@ -34,7 +34,7 @@ def random_run(folder, kind, classes=0):
     return OneStepModel.load(folder / kind, "cpu")
 
 
-def write_package(folder, version="1.22.0"):
+def write_package(folder, version="1.20.0"):
     """A folder that looks like the npm package, for tests that run no browser."""
     (folder / "dist").mkdir(parents=True)
     (folder / "package.json").write_text(json.dumps({"name": PACKAGE, "version": version}))

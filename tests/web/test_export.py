@@ -172,7 +172,7 @@ def bad_package(folder, case):
         return "is not the npm package onnxruntime-web"
     if case == "old":
         (folder / "package.json").write_text('{"name": "onnxruntime-web", "version": "1.9.1"}')
-        return "has onnxruntime-web 1.9.1, the page needs 1.22 or newer"
+        return "has onnxruntime-web 1.9.1, the page needs 1.20 or newer"
     (folder / "dist" / "ort-wasm-simd-threaded.wasm").unlink()
     return "ort-wasm-simd-threaded.wasm does not exist; npm install onnxruntime-web again"
 

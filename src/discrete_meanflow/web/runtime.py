@@ -12,10 +12,14 @@ from discrete_meanflow.files import check_regular_file
 from discrete_meanflow.run.json_files import read_json
 
 PACKAGE = "onnxruntime-web"
-OLDEST = (1, 22)  # the first with the bundle of the CPU build
+OLDEST = (1, 20)  # of those that the page has been tested with
 # The smallest build. On one thread it needs no cross-origin isolation headers. Its JavaScript is
 # renamed from .mjs, which some web hosts do not serve as JavaScript.
-FILES = {"ort.wasm.bundle.min.mjs": "ort.js", "ort-wasm-simd-threaded.wasm": "ort.wasm"}
+FILES = {
+    "ort.wasm.min.mjs": "ort.js",
+    "ort-wasm-simd-threaded.mjs": "loader.js",
+    "ort-wasm-simd-threaded.wasm": "ort.wasm",
+}
 NPM_SECONDS = 20
 
 

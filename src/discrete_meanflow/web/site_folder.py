@@ -46,11 +46,10 @@ def check_replaceable(folder: Path) -> None:
     if folder == Path.cwd():
         raise InputError(f"{folder} is the current folder, which cannot be replaced; leave it")
     marker = folder / MARKER
-    ours = read_json(marker).get("files") if marker.is_file() else {}
+    listed = read_json(marker).get("files") if marker.is_file() else None
+    digests = listed if isinstance(listed, dict) else {}
     for name in _files(folder):
-        if name != MARKER and (
-            not isinstance(ours, dict) or _digest(folder / name) != ours.get(name)
-        ):
+        if name != MARKER and _digest(folder / name) != digests.get(name):
             raise InputError(
                 f"{folder} contains files that dmf export did not write, such as {name}; "
                 "choose another folder"
@@ -58,16 +57,14 @@ def check_replaceable(folder: Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    """Of a regular file; a link or device has none, and a pipe would block."""
+    """The digest of a regular file; empty for a link, a device and a pipe, which would block."""
     return "" if path.is_symlink() or not path.is_file() else digest(path)
 
 
 def _files(folder: Path) -> list[str]:
-    """The names of all that is in a folder and its subfolders, except folders."""
-    paths = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
-    links = (Path(top, name) for top, names, _ in os.walk(folder) for name in names)
-    every = [*paths, *(path for path in links if path.is_symlink())]
-    return sorted(path.relative_to(folder).as_posix() for path in every)
+    """The names of all files and links in a folder and its subfolders."""
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def _swap(target: Path, new: Path, old: Path) -> None:

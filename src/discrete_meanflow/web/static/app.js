@@ -11,6 +11,7 @@ import { Records } from "./records.js";
 
 const MOST_NUMBERS = 2 ** 24; // in the noise of one pass: 64 MB, and a few times that while it runs
 const MOST_RECORDS = 500;
+const SLOW = 300; // milliseconds after which the page says that it is busy
 const find = (id) => document.getElementById(id);
 const status = (text) => (find("status").textContent = text);
 
@@ -125,7 +126,7 @@ class Page {
     this.#outdated = true;
     if (this.#running) return;
     this.#running = true;
-    find("output").ariaBusy = "true";
+    find("output").setAttribute("aria-busy", true);
     try {
       while (this.#outdated) {
         this.#outdated = false;
@@ -135,7 +136,7 @@ class Page {
       status(`The model cannot run: ${error.message}`);
     } finally {
       this.#running = false;
-      find("output").ariaBusy = "false";
+      find("output").setAttribute("aria-busy", false);
     }
   }
 
@@ -146,17 +147,21 @@ class Page {
     this.editor.update();
     find("release").disabled = !this.conditions.count;
     const noise = normals(seed, count * length * vocabulary);
-    const result = await this.generator.generate(noise, tokens, observed);
+    const slow = setTimeout(() => status("Generating …"), SLOW);
+    const generated = this.generator.generate(noise, tokens, observed);
+    const result = await generated.finally(() => clearTimeout(slow));
     this.laws = result.probabilities;
     this.shown = Array.from({ length: count }, (_, record) =>
       result.tokens.subarray(record * length, (record + 1) * length),
     );
     this.records.show(this.shown);
+    if (this.place) this.#inspect(...this.place);
     const records = count === 1 ? "1 record" : `${count} records`;
     status(`${records} in one forward pass of ${result.milliseconds.toFixed(0)} ms`);
   }
 
   #inspect(record, position) {
+    this.place = [record, position];
     if (!this.laws || record >= this.shown.length) return;
     const isFixed = this.conditions.at(position) !== undefined;
     const { layout, laws } = this;

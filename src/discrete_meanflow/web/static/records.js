@@ -6,6 +6,7 @@ import { image, outline, positionUnder } from "./image.js";
 /** Rebuilds the records after each pass; reports what the visitor points at and chooses. */
 export class Records {
   #cursor = { record: 0, position: 0 };
+  #pointed = {};
   #rows = [];
 
   /**
@@ -18,8 +19,10 @@ export class Records {
     Object.assign(this, { box, conditions, layout: conditions.layout, onPoint, onChoose });
     this.isImage = this.layout.arrangement === "grid";
     box.addEventListener("pointermove", (event) => {
-      const place = this.#placeOf(event);
-      if (place) this.onPoint(place.record, place.position);
+      const { record, position } = this.#placeOf(event) ?? this.#pointed;
+      if (record === this.#pointed.record && position === this.#pointed.position) return;
+      this.#pointed = { record, position };
+      this.onPoint(record, position);
     });
     box.addEventListener("click", (event) => {
       const place = this.#placeOf(event);

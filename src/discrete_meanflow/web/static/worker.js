@@ -4,12 +4,16 @@ import * as ort from "./onnxruntime/ort.js";
 
 // More threads would need cross-origin isolation headers from the web host.
 ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = { wasm: new URL("onnxruntime/ort.wasm", import.meta.url).href };
+ort.env.wasm.wasmPaths = { mjs: address("onnxruntime/loader.js"), wasm: address("onnxruntime/ort.wasm") };
 
 const opened = open();
 
+function address(path) {
+  return new URL(path, import.meta.url).href;
+}
+
 async function open() {
-  const response = await fetch(new URL("model.onnx", import.meta.url));
+  const response = await fetch(address("model.onnx"));
   if (!response.ok) throw new Error(`model.onnx: ${response.status} ${response.statusText}`);
   return ort.InferenceSession.create(new Uint8Array(await response.arrayBuffer()));
 }
