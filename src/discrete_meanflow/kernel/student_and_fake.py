@@ -11,9 +11,9 @@ class StudentAndFake(FlowMapKernel):
 
     The kernel itself is the student. The fake network follows the student: it estimates
     ``E[e_y | x_s]`` for the student's current samples y, on its diagonal for one-step samples and
-    off it for samples from later starts (see :class:`DistributionMatching`). Both are trained in one step,
-    the fake network with a larger learning rate, as it must keep up with the student: a two
-    time-scale update rule (Heusel et al. 2017, arXiv:1706.08500).
+    off it for samples from later starts (see :class:`DistributionMatching`). Both are trained in
+    one step, the fake network with a larger learning rate, as it must keep up with the student: a
+    two time-scale update rule (Heusel et al. 2017, arXiv:1706.08500).
 
     Args:
         student: the kernel that will generate.
