@@ -37,9 +37,10 @@ RANK = {
     "training": 7,
     "run": 8,
     "model": 9,
-    "cli": 10,
-    "__main__": 11,
-    "__init__": 11,
+    "report": 10,
+    "cli": 11,
+    "__main__": 12,
+    "__init__": 12,
 }
 STRANGERS = [("process", "data"), ("data", "ctmc")]  # must not import each other, whatever the rank
 FILES = sorted(SOURCE.rglob("*.py"))

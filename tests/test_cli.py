@@ -44,7 +44,7 @@ def test_help_shows_all_commands_without_importing_torch(monkeypatch):
     done = dmf("--help", check=0)
     assert "discrete_meanflow" in done.stderr  # the list of imports
     assert not re.search(r"\b(torch|numpy|scipy|matplotlib|rich)\b", done.stderr)
-    assert all(word in done.stdout for word in ("train", "sample", "evaluate", "export"))
+    assert all(word in done.stdout for word in ("train", "sample", "evaluate", "export", "report"))
     assert "--version" in done.stdout
 
 

@@ -1,10 +1,10 @@
 """``dmf export``: write an ONNX graph."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from discrete_meanflow.cli.options import RunFolder
+from discrete_meanflow.run.progress import say
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,4 @@ class Export:
 
         difference = OneStepModel.load(self.run, "cpu").export(self.onnx)
         # Not on standard output, which may be the file.
-        line = f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}"
-        if sys.stderr is not None:  # print would use standard output
-            print(line, file=sys.stderr)
+        say(f"written: {self.onnx}; largest difference from PyTorch {difference:.1e}")

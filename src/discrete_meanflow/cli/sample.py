@@ -1,6 +1,5 @@
 """``dmf sample``: generate records."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from discrete_meanflow.cli.options import Flag, OptionalPath, RunFolder, embedded
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import Device, SampleOptions
+from discrete_meanflow.run.progress import say
 
 if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config
@@ -51,7 +51,7 @@ class Sample:
         steps, refine = self.options.steps, self.options.refine
         note = sampling_note(self.run, model.config, steps, refine)
         if self._write(model.config, chunks, conditions.total, note) and self.out is not None:
-            _say(f"{conditions.total:,} records: {self.out}")
+            say(f"{conditions.total:,} records: {self.out}")
 
     def _write(
         self, config: "Config", chunks: "Iterator[Tokens]", count: int, note: str | None
@@ -66,7 +66,7 @@ class Sample:
                 write_classes = files.enter_context(Lines().writer(self.save_classes, codec, count))
             write = files.enter_context(config.kind.writer(self.out, codec.bare, count))
             if note is not None:  # not before the files are open: an error is one line
-                _say(f"note: {note}")
+                say(f"note: {note}")
             for tokens in chunks:
                 if write_classes is not None:
                     try:
@@ -76,9 +76,3 @@ class Sample:
                 write(codec.decode(tokens))
             return True
         return False
-
-
-def _say(line: str) -> None:
-    """Print a line to standard error, if it is open: print would use standard output."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr)
