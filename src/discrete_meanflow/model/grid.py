@@ -48,4 +48,6 @@ def number(value: Any) -> str:
         return str(value)
     if value == 0 or isinstance(value, int):
         return str(int(value))
+    if 1e3 <= abs(value) < 1e5:
+        return f"{value:,.0f}"
     return f"{value:.2e}" if abs(value) < 1e-3 or abs(value) >= 1e5 else f"{value:.3g}"

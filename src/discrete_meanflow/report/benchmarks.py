@@ -1,7 +1,7 @@
 """A folder of benchmark records, as the scripts in ``bench/`` write them."""
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from discrete_meanflow.report.blocks import Block, Command, Details, Facts, Json, Section, guarded
@@ -30,13 +30,10 @@ class Benchmarks(Source):
         return f"{len(self.files):,} records of speed and memory"
 
     def build(self) -> Iterator[Section]:
-        yield Section(
-            "Records",
-            tuple(
-                Details(path.stem, tuple(guarded(lambda path=path: self._blocks(path))))
-                for path in self.files
-            ),
+        records = (
+            Details(path.stem, tuple(guarded(partial(self._blocks, path)))) for path in self.files
         )
+        yield Section("Records", tuple(records))
 
     def _blocks(self, path: Path) -> Iterator[Block]:
         record: Json = self.record(path.name)

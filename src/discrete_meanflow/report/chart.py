@@ -124,6 +124,7 @@ class Chart:
         values = [y for s in self.series for _, y in s.points]
         values += [level.y for level in self.levels]
         wide = min(values) > 0 and math.log10(max(values) / min(values)) > DECADES
+        wide = wide and not self.steps  # scores are compared by their differences
         return Axis(values, BOTTOM - 8, TOP + 8, log=wide)
 
     @property

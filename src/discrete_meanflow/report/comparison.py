@@ -1,5 +1,6 @@
 """Runs side by side: the same scores in one table and in one plot for each score."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -17,8 +18,6 @@ from discrete_meanflow.report.blocks import (
 from discrete_meanflow.report.chart import COLORS, Chart
 from discrete_meanflow.report.evaluation import STEPS, ScoreTable
 from discrete_meanflow.report.learning import STEP, Stage
-
-SECONDS = "training, s"
 
 
 class ComparedRun(Protocol):
@@ -38,7 +37,7 @@ class ComparedRun(Protocol):
 
 def comparison(runs: Mapping[str, ComparedRun]) -> Iterator[Block]:
     """What was run, then scores, then learning curves; runs are told apart by colour."""
-    yield Table(_settings(runs), "Settings that differ between plans are listed last", names=4)
+    yield Table(_settings(runs), "Of the plans, only what differs is shown", names=1 + len(runs))
     evaluated = {name: run.scores for name, run in runs.items() if run.scores is not None}
     colors = {name: i % COLORS for i, name in enumerate(runs)}
     counts = [score for scores in evaluated.values() for score in scores.names]
@@ -55,27 +54,34 @@ def comparison(runs: Mapping[str, ComparedRun]) -> Iterator[Block]:
 
 
 def _settings(runs: Mapping[str, ComparedRun]) -> Grid:
-    """One row for each run: data, command, machine, time, and what differs in the plans."""
+    """One column for each run: data, command, machine, time, and what differs in the plans."""
     plans = [_values(run, "plan") for run in runs.values()]
     keys = dict.fromkeys(key for plan in plans for key in plan)
     differ = [key for key in keys if len({repr(plan.get(key)) for plan in plans}) > 1]
+    origins = [_origin(run) for run in runs.values()]
     rows = [
-        (Cell(name), *_origin(run), *(text_cell(_values(run, "plan").get(key)) for key in differ))
-        for name, run in runs.items()
+        (Cell(name), *(origin[name] for origin in origins))
+        for name in origins[0]
+        if any(origin[name].text for origin in origins)
     ]
-    names = (key.replace("_", " ") for key in map(str, differ))
-    return Grid(("run", "data", "command", "machine", "date", SECONDS, *names), tuple(rows))
+    for key in differ:
+        rows.append((Cell(key.replace("_", " ")), *(text_cell(plan.get(key)) for plan in plans)))
+    return Grid(("", *runs), tuple(rows))
 
 
-def _origin(run: ComparedRun) -> tuple[Cell, ...]:
+def _origin(run: ComparedRun) -> dict[str, Cell]:
+    """Where a run comes from and how long it took."""
     card, where = _values(run, "card"), _values(run, "environment")
-    try:
-        seconds = sum(stage.seconds for stage in run.stages if stage.lines)
-        took = Cell.decimals(seconds, 1) if seconds else Cell("")
-    except DAMAGED:
-        took = Cell("")
-    texts = card.get("kind"), card.get("command"), where.get("gpu") or where.get("machine")
-    return *map(text_cell, texts), text_cell(where.get("date")), took
+    took = 0.0
+    with contextlib.suppress(*DAMAGED):
+        took = sum(stage.seconds for stage in run.stages)
+    return {
+        "data": text_cell(card.get("kind")),
+        "command": text_cell(card.get("command")),
+        "machine": text_cell(where.get("gpu") or where.get("machine")),
+        "date": text_cell(where.get("date")),
+        "training, s": Cell.decimals(took or None, 1),
+    }
 
 
 def _values(run: ComparedRun, name: str) -> Json:

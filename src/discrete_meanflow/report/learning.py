@@ -1,5 +1,6 @@
 """The training of a run: time, speed and learning curves of its stages."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,14 +88,14 @@ def training_blocks(record: Callable[[str], Json], stages: Sequence[Stage]) -> I
         yield Table(Grid(HEAD, tuple(stage.row for stage in stages)))
         total = sum(stage.seconds for stage in logged)
         yield Note(f"Training steps took {total:,.1f} s in all, from metrics.jsonl.")
-        losses = [
-            Chart.of(f"loss: {stage.name}", STEP, [stage.loss("loss", 0)]) for stage in logged
+        colors = {stage.name: i for i, stage in enumerate(logged)}
+        charts = [
+            Chart.of(f"loss: {stage.name}", STEP, [stage.loss(stage.name, colors[stage.name])])
+            for stage in logged
         ]
-        speed = Chart.of(
-            "records per second", STEP, [stage.speed(i) for i, stage in enumerate(logged)]
-        )
-        yield Charts(tuple(chart for charts in losses for chart in charts))
-        yield Charts(speed)
+        speeds = [stage.speed(colors[stage.name]) for stage in logged]
+        charts.append(Chart.of("records per second", STEP, speeds))
+        yield Charts(tuple(itertools.chain(*charts)))
     else:
         planned = ", ".join(f"{stage.steps:,} {stage.name} steps" for stage in stages)
         yield Note(f"The folder has no metrics.jsonl, which records the time. Planned: {planned}.")

@@ -20,7 +20,7 @@ from discrete_meanflow.report.train_run import TrainRun
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-KINDS: tuple[type[Source], ...] = (TrainRun, Reproduction, Benchmarks)
+KINDS: tuple[type[Source], ...] = (Reproduction, TrainRun, Benchmarks)
 TEMPLATES = "templates"
 
 
@@ -38,10 +38,11 @@ def report_page(folders: Sequence[Path], title: str = "") -> bytes:
 
     Args:
         folders: run folders of ``dmf train`` and ``dmf reproduce``, or folders that contain them.
-        title: by default made from the names of the folders.
+        title: of the page; by default made from the names of the folders.
     """
     sources = find_sources(folders, KINDS)
-    chapters = [_chapter(kind, sources) for kind in KINDS]
+    kinds = [kind for kind in KINDS if any(type(source) is kind for source in sources)]
+    chapters = [_chapter(kind, sources) for kind in kinds]
     script, style = (_text(name) for name in ("page.js", "style.css"))
     policy = (
         f"default-src 'none'; img-src data:; script-src '{_digest(script)}'; "
@@ -51,8 +52,8 @@ def report_page(folders: Sequence[Path], title: str = "") -> bytes:
         _environment()
         .get_template("page.html")
         .render(
-            title=title or _title(sources),
-            chapters=[chapter for chapter in chapters if chapter.sources],
+            title=title or chapters[0].kind.title(folders),
+            chapters=chapters,
             sources=sources,
             command=shlex.join(["dmf", "report", *map(str, folders)]),
             version=__version__,
@@ -65,18 +66,8 @@ def report_page(folders: Sequence[Path], title: str = "") -> bytes:
 
 
 def _chapter(kind: type[Source], sources: Sequence[Source]) -> Chapter:
-    own = tuple(source for source in sources if type(source) is kind)
-    overview = tuple(guarded(lambda: kind.overview(own))) if own else ()
-    return Chapter(kind, own, overview)
-
-
-def _title(sources: Sequence[Source]) -> str:
-    first, *others = sources
-    return (
-        f"{first.name} and {len(others)} more"
-        if len(others) > 2
-        else " and ".join(source.name for source in sources)
-    )
+    own = tuple(sorted((s for s in sources if type(s) is kind), key=lambda source: source.rank))
+    return Chapter(kind, own, tuple(guarded(lambda: kind.overview(own))))
 
 
 @cache

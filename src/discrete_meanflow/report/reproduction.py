@@ -44,6 +44,9 @@ class Verdict(Enum):
     unknown = "not recorded"
 
 
+VERDICTS = {"True": Verdict.yes, "False": Verdict.no}  # by the text of the value: 1 is no verdict
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement, the paper's value, our value, and whether it holds."""
@@ -56,13 +59,12 @@ class Claim:
 
     @classmethod
     def of(cls, claim: Json) -> "Claim":
-        holds = {True: Verdict.yes, False: Verdict.no} if claim["holds"] in (True, False) else {}
         return cls(
             shortened(str(claim["text"])),
             shortened(str(claim.get("where", ""))),
             text_cell(claim.get("paper")),
             text_cell(claim.get("ours")),
-            holds.get(claim["holds"], Verdict.unknown) if holds else Verdict.unknown,
+            VERDICTS.get(repr(claim.get("holds")), Verdict.unknown),
         )
 
 
@@ -136,6 +138,10 @@ class Reproduction(Source):
         return self.results.get("of_the_paper") is True
 
     @property
+    def rank(self) -> int:
+        return int(not self.of_the_paper)
+
+    @property
     def subtitle(self) -> str:
         return shortened(str(self.results.get("title", "an experiment of dmf reproduce")), 200)
 
@@ -162,6 +168,10 @@ class Reproduction(Source):
         yield Section.guarded("Records", self._records)
         if samples := tuple(sample_file_blocks(self.folder)):
             yield Section("Samples", samples)
+
+    @classmethod
+    def title(cls, folders: Sequence[Path]) -> str:
+        return "Discrete MeanFlow: claims and measurements"
 
     @classmethod
     def overview(cls, sources: Sequence[Self]) -> Iterator[Block]:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 SHOWN_STEPS = (1, 4, 16)
 SHOWN = 12  # records
+SAME_NOISE = "Samples beside each other start from the same noise."
+SAME_NOISE_ROWS = (
+    "Rows that stand together start from the same noise; cells that differ from the row above are "
+    "marked."
+)
 SEED = 0  # of samples that are drawn for the page
 
 
@@ -85,8 +90,7 @@ def sample_blocks(folder: Path) -> Iterator[Block]:
         yield Note("There are no samples, because training is not finished.")
         yield Command(f"dmf train --resume {file_name(folder)}", "Finish it with")
         return
-    yield Note("Samples in one line start from the same noise.")
-    yield _layout_block(config, samples)
+    yield from _layout_blocks(config, samples)
 
 
 def _draw(folder: Path, config: "Config") -> "dict[int, State]":
@@ -104,7 +108,7 @@ def _draw(folder: Path, config: "Config") -> "dict[int, State]":
     }
 
 
-def _layout_block(config: "Config", samples: "dict[int, State]") -> Block:
+def _layout_blocks(config: "Config", samples: "dict[int, State]") -> Iterator[Block]:
     """The samples as their layout is shown."""
     from discrete_meanflow.data.layout import Arrangement
     from discrete_meanflow.model.eval_samples import row_name
@@ -114,7 +118,9 @@ def _layout_block(config: "Config", samples: "dict[int, State]") -> Block:
     views = [record_views(config, tokens) for tokens in samples.values()]
     names = [row_name(k) for k in samples]
     if config.codec.layout.arrangement is Arrangement.ROW:
-        return _rows_block(layout, names, views)
+        yield Note(SAME_NOISE_ROWS)
+        yield _rows_block(layout, names, views)
+        return
     make: dict[Arrangement, Callable[[Json, Json], Item]] = {
         Arrangement.TEXT: _text_item,
         Arrangement.GRID: _grid_item,
@@ -122,7 +128,8 @@ def _layout_block(config: "Config", samples: "dict[int, State]") -> Block:
     }
     item = make[config.codec.layout.arrangement]
     rows = [tuple(item(layout, view) for view in row) for row in zip(*views, strict=True)]
-    return Items(tuple(names), tuple(rows))
+    yield Note(SAME_NOISE)
+    yield Items(tuple(names), tuple(rows))
 
 
 def _text_item(layout: Json, view: Json) -> Item:

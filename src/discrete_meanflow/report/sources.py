@@ -33,6 +33,11 @@ class Source(ABC):
         """Whether the folder is one of this kind."""
 
     @property
+    def rank(self) -> int:
+        """Folders of lower rank stand first."""
+        return 0
+
+    @property
     @abstractmethod
     def subtitle(self) -> str:
         """What the folder contains, in one line."""
@@ -44,6 +49,11 @@ class Source(ABC):
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         return tuple(self.build())
+
+    @classmethod
+    def title(cls, folders: Sequence[Path]) -> str:
+        """The title of a page that begins with folders of this kind."""
+        return ", ".join(map(_name, folders))
 
     @classmethod
     def overview(cls, sources: Sequence[Self]) -> Iterator[Block]:

@@ -1,7 +1,6 @@
 "use strict";
 // Values under the pointer: the nearest point of each series of a chart.
 const tip = document.getElementById("tip");
-const SVG = "http://www.w3.org/2000/svg";
 
 function seriesOf(chart) {
   return [...chart.querySelectorAll("g.series:not(.off)")].map((g) => ({
@@ -41,7 +40,7 @@ function show(chart, event) {
   for (const s of nearest) {
     if (Math.abs(s.place[0] - first.place[0]) > 12) continue;
     lines.push(row(s.name, shown(s.value[1]), s.color));
-    const mark = document.createElementNS(SVG, "circle");
+    const mark = document.createElementNS(chart.namespaceURI, "circle");
     mark.setAttribute("class", "mark " + s.color);
     mark.setAttribute("cx", s.place[0]);
     mark.setAttribute("cy", s.place[1]);
