@@ -5,8 +5,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -95,12 +93,12 @@ def test_report_is_written_where_it_is_said(runs, tmp_path, monkeypatch, capsys)
     assert run_command("report", folder, "--out", tmp_path) == 2
 
 
-def test_report_can_be_piped(tmp_path):
+def test_report_can_be_piped(tmp_path, capfdbinary):
     folder = prepared(tmp_path / "run")
-    words = [sys.executable, "-m", "discrete_meanflow", "report", folder, "--out", "/dev/stdout"]
-    done = subprocess.run(words, capture_output=True, check=True)
-    assert parse(done.stdout).all("article")
-    assert done.stderr == b"report: /dev/stdout\n"
+    assert not run_command("report", folder, "--out", "/dev/stdout")
+    written = capfdbinary.readouterr()
+    assert written.out == report_page([folder])
+    assert written.err == b"report: /dev/stdout\n"
 
 
 @pytest.mark.parametrize("steps", [True, False])

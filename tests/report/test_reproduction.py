@@ -43,11 +43,15 @@ def test_every_folder_of_results_has_a_part(parts):
         assert json.loads(path.read_text()).get("command", path.stem) in parts["bench"].text
 
 
+def test_no_part_of_the_results_is_missing(page):
+    assert not [note.text for note in page.all("p") if "warning" in note.classes()]
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_every_claim_appears_with_its_verdict(folder, parts):
     results = read(folder)
     (table,) = [t for t in parts[folder.name].all("table") if "claims" in t.classes()]
-    rows = [row for row in tables(table.parent).__next__() if row]
+    rows = [row for row in next(tables(table.parent)) if row]
     assert len(rows) == len(results["claims"])
     for claim, (text, paper, ours, verdict) in zip(results["claims"], rows, strict=True):
         assert text[0] == one_line(f"{claim['text']} {claim['where']}")

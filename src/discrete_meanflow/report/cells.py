@@ -51,7 +51,8 @@ def _means(measurements: list[Json]) -> dict[str, Cell]:
     for key in measurements[0] if measurements else ():
         values = [m[key] for m in measurements]
         if key != "seed" and all(_is_number(value) for value in values):
-            found[key] = Cell.of(statistics.fmean(values))
+            mean = statistics.fmean(values)
+            found[key] = Cell.of(int(mean) if mean.is_integer() else mean)
         elif all(_is_short_list(value) for value in values):
             means = [Cell.of(statistics.fmean(column)) for column in zip(*values, strict=True)]
             texts = (" ".join(getattr(mean, part) for mean in means) for part in ("text", "exact"))
@@ -93,25 +94,35 @@ def _curve(name: str, color: int, curve: Json, key: str) -> Series:
     steps = curve["iteration"] if key == "loss" else curve["at"]
     stride = -(-len(steps) // CURVE_POINTS) or 1
     rows = list(zip(steps, curve[key], strict=False))[::-1][::stride][::-1]
-    return Series.of(name, color, (x for x, _ in rows), (statistics.fmean(y) for _, y in rows))
+    return Series.of(name, color, (x for x, _ in rows), (_mean(y) for _, y in rows))
+
+
+def _mean(value: Any) -> float:
+    """The mean over seeds; experiments with one seed may record a number."""
+    return value if _is_number(value) else statistics.fmean(value)
 
 
 def score_charts(facts: Mapping[str, Any]) -> Iterator[Block]:
     """Scores against the number of forward passes, where an experiment records them."""
-    scores = facts.get("scores", {})
-    if not scores:
-        return
     held_out = facts.get("held out", {})
-    names = dict.fromkeys(
-        name for by_steps in scores.values() for row in by_steps.values() for name in row
-    )
+    tables = {kernel: _by_steps(kernel, rows) for kernel, rows in facts.get("scores", {}).items()}
+    rows = itertools.chain.from_iterable(table.values() for table in tables.values())
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if _is_number(value))
     charts = []
     for name in names:
         series = [
-            Series.of(kernel, i, map(int, by_steps), (row.get(name) for row in by_steps.values()))
-            for i, (kernel, by_steps) in enumerate(scores.items())
+            Series.of(kernel, i, table, (row.get(name) for row in table.values()))
+            for i, (kernel, table) in enumerate(tables.items())
         ]
         real = held_out.get(name)
         levels = [Level("held out", None, float(real))] if _is_number(real) else []
-        charts.append(Chart.of(name.replace("_", " "), "forward passes", series, levels, True))
-    yield Charts(tuple(itertools.chain(*charts)))
+        charts.append(
+            Chart.of(name.replace("_", " "), "forward passes", series, levels, steps=True)
+        )
+    if charts:
+        yield Charts(tuple(itertools.chain(*charts)))
+
+
+def _by_steps(kernel: str, rows: Json) -> dict[int, Json]:
+    """Scores by number of steps; a single score has the name of what is scored."""
+    return {int(k): {kernel: row} if _is_number(row) else row for k, row in rows.items()}

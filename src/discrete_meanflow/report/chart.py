@@ -59,7 +59,7 @@ class Axis:
         low, high = self._scaled(min(values)), self._scaled(max(values))
         scale = max(abs(low), abs(high))
         if high - low <= max(1e-9 * scale, SMALLEST):  # all values are the same
-            margin = max(scale / 10, SMALLEST)
+            margin = scale / 10 if scale > SMALLEST else 1.0
             low, high = low - margin, high + margin
         self.low, self.high = low, high
         self.start, self.end = start, end

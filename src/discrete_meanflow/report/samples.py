@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config
     from discrete_meanflow.types import State
 
+WEIGHTS, SAMPLES = "weights.safetensors", "samples.safetensors"
 SHOWN_STEPS = (1, 4, 16)
 SHOWN = 12  # records
 SAME_NOISE = "Samples beside each other start from the same noise."
@@ -67,30 +68,35 @@ class Rows(Block):
     groups: tuple[tuple[tuple[RowCell, ...], ...], ...]
 
 
-def sample_blocks(folder: Path) -> Iterator[Block]:
-    """The saved samples of the evaluation; otherwise new ones, or sample files as text."""
+def sample_blocks(folder: Path, finished: bool) -> Iterator[Block]:
+    """The first lines of sample files, the saved samples of the evaluation, or new samples."""
     if files := list(sample_file_blocks(folder)):
         yield from files
-        return
-    from discrete_meanflow.model.eval_samples import load_saved
-    from discrete_meanflow.model.run_folder import is_trained, read_config
-
-    config = read_config(folder)
-    saved = load_saved(folder, config)
-    if saved is not None:
-        command = f"dmf evaluate {file_name(folder)} {saved.options.command_line}"
-        yield Command(command, "Saved by")
-        steps = [k for k in saved.tokens if k in SHOWN_STEPS] or list(saved.tokens)[:3]
-        samples = {k: saved.tokens[k][:SHOWN] for k in steps}
-    elif is_trained(folder):
-        command = f"dmf sample {file_name(folder)} -n {SHOWN} --seed {SEED} --device cpu --steps"
-        yield Command(f"{command} {' '.join(map(str, SHOWN_STEPS))}", "Drawn one by one by")
-        samples = _draw(folder, config)
+    elif any((folder / name).exists() for name in (WEIGHTS, SAMPLES)):
+        yield from _run_samples(folder)
+    elif finished:
+        yield Note("This folder contains neither samples nor weights.")
     else:
         yield Note("There are no samples, because training is not finished.")
         yield Command(f"dmf train --resume {file_name(folder)}", "Finish it with")
+
+
+def _run_samples(folder: Path) -> Iterator[Block]:
+    from discrete_meanflow.model.eval_samples import load_saved
+    from discrete_meanflow.model.run_folder import read_config
+
+    config = read_config(folder)
+    saved = load_saved(folder, config)
+    if saved is None:
+        command = f"dmf sample {file_name(folder)} -n {SHOWN} --seed {SEED} --device cpu --steps"
+        for k in SHOWN_STEPS:
+            yield Command(f"{command} {k}", "Drawn by" * (k == SHOWN_STEPS[0]))
+        yield from _layout_blocks(config, _draw(folder, config))
         return
-    yield from _layout_blocks(config, samples)
+    command = f"dmf evaluate {file_name(folder)} {saved.options.command_line}"
+    yield Command(command, "Saved by")
+    steps = [k for k in saved.tokens if k in SHOWN_STEPS] or list(saved.tokens)[:3]
+    yield from _layout_blocks(config, {k: saved.tokens[k][:SHOWN] for k in steps})
 
 
 def _draw(folder: Path, config: "Config") -> "dict[int, State]":

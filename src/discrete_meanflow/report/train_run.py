@@ -22,8 +22,10 @@ from discrete_meanflow.report.blocks import (
 from discrete_meanflow.report.comparison import comparison
 from discrete_meanflow.report.evaluation import ScoreTable, evaluation_blocks
 from discrete_meanflow.report.learning import Stage, read_stages, training_blocks
-from discrete_meanflow.report.samples import sample_blocks
+from discrete_meanflow.report.samples import WEIGHTS, sample_blocks
 from discrete_meanflow.report.sources import Source
+
+AFTER_TRAINING = WEIGHTS, "training.json", "evaluation.json"
 
 
 class TrainRun(Source):
@@ -51,7 +53,7 @@ class TrainRun(Source):
         yield Section.guarded("Run", self._run)
         yield Section.guarded("Training", lambda: training_blocks(self.record, self.stages))
         yield Section.guarded("Evaluation", self._evaluation)
-        yield Section.guarded("Samples", lambda: sample_blocks(self.folder))
+        yield Section.guarded("Samples", lambda: sample_blocks(self.folder, self.finished))
 
     @classmethod
     def overview(cls, sources: Sequence[Self]) -> Iterator[Block]:
@@ -93,19 +95,23 @@ class TrainRun(Source):
         yield Details("Data card", (Facts.of(card),))
         yield Details("Plan", (Facts.of(self.plan),))
 
+    @property
+    def finished(self) -> bool:
+        """Whether training is finished. A folder may hold its records without the weights."""
+        return any((self.folder / name).exists() for name in AFTER_TRAINING)
+
     def _status(self) -> Block:
-        if (self.folder / "weights.safetensors").exists():
-            return Note("Training is finished.")
-        resume = f"dmf train --resume {file_name(self.folder)}"
+        if self.finished:
+            missing = " The weights are not in this folder."
+            has_weights = (self.folder / WEIGHTS).exists()
+            return Note("Training is finished." + missing * (not has_weights))
         steps = sum(stage.done for stage in self.stages)
         planned = sum(stage.steps for stage in self.stages)
-        if steps < planned:
-            return Note(
-                f"Training is not finished: {steps:,} of {planned:,} steps. Continue it with "
-                f"{resume}",
-                warning=True,
-            )
-        return Note("The weights are not in this folder.")
+        resume = f"dmf train --resume {file_name(self.folder)}"
+        return Note(
+            f"Training is not finished: {steps:,} of {planned:,} steps. Continue it with {resume}",
+            warning=True,
+        )
 
     def _size(self) -> Json:
         """The number of parameters, if this version can read the config."""
