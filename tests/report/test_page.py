@@ -54,7 +54,7 @@ def test_parent_folder_stands_for_the_runs_in_it(runs):
     assert names == ["images", "lists", "molecules", "rows", "words"]
 
 
-def test_folders_of_the_same_name_are_told_apart(runs, tmp_path):
+def test_folders_of_the_same_name_have_distinct_names(runs, tmp_path):
     shutil.copytree(runs / "rows", tmp_path / "rows")
     page = parse(report_page([runs / "rows", tmp_path / "rows", runs / "rows"]))
     names = [part.children[0].text for part in page.all("article")]

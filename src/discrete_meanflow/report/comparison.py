@@ -36,8 +36,8 @@ class ComparedRun(Protocol):
 
 
 def comparison(runs: Mapping[str, ComparedRun]) -> Iterator[Block]:
-    """What was run, then scores, then learning curves; runs are told apart by colour."""
-    yield Table(_settings(runs), "Of the plans, only what differs is shown", names=1 + len(runs))
+    """What was run, then scores, then learning curves; each run has a colour."""
+    yield Table(_settings(runs), "Settings that are equal are not shown", names=1 + len(runs))
     evaluated = {name: run.scores for name, run in runs.items() if run.scores is not None}
     colors = {name: i % COLORS for i, name in enumerate(runs)}
     counts = [score for scores in evaluated.values() for score in scores.names]

@@ -94,7 +94,7 @@ class Tally:
 
     @property
     def width(self) -> int:
-        """Of a bar whose whole is 200 wide."""
+        """The width of a bar of which all claims fill 200."""
         return round(200 * self.holds / max(1, self.total))
 
 
