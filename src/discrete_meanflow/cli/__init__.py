@@ -28,8 +28,8 @@ COMMANDS = {
     "train": Train,
     "sample": Sample,
     "evaluate": Evaluate,
-    "export": Export,
     "report": Report,
+    "export": Export,
 }
 GROUP = "discrete_meanflow.commands"
 DESCRIPTION = (

@@ -38,12 +38,11 @@ class ComparedRun(Protocol):
 def comparison(runs: Mapping[str, ComparedRun]) -> Iterator[Block]:
     """What was run, then scores, then learning curves; each run has a colour."""
     yield Table(_settings(runs), "Settings that are equal are not shown", names=1 + len(runs))
-    evaluated = {name: run.scores for name, run in runs.items() if run.scores is not None}
+    tables = {name: s for name, run in runs.items() if (s := run.scores) is not None}
     colors = {name: i % COLORS for i, name in enumerate(runs)}
-    counts = [score for scores in evaluated.values() for score in scores.names]
+    counts = [score for table in tables.values() for score in table.names]
     shared = [score for score in dict.fromkeys(counts) if counts.count(score) > 1]
     if shared:
-        tables = {name: scores for name, scores in evaluated.items() if scores is not None}
         yield Table(_score_grid(shared, tables), "Scores by number of forward passes", names=2)
         charts = [_score_chart(score, tables, colors) for score in shared]
         yield Charts(tuple(itertools.chain(*charts)))
