@@ -37,7 +37,7 @@ class ComparedRun(Protocol):
 
 def comparison(runs: Mapping[str, ComparedRun]) -> Iterator[Block]:
     """What was run, then scores, then learning curves; each run has a colour."""
-    yield Table(_settings(runs), "Settings that are equal are not shown", names=1 + len(runs))
+    yield Table(_settings(runs), "Equal settings of the plans are not shown", names=1 + len(runs))
     tables = {name: s for name, run in runs.items() if (s := run.scores) is not None}
     colors = {name: i % COLORS for i, name in enumerate(runs)}
     counts = [score for table in tables.values() for score in table.names]
