@@ -44,7 +44,7 @@ def test_help_shows_all_commands_without_importing_torch(monkeypatch):
     done = dmf("--help", check=0)
     assert "discrete_meanflow" in done.stderr  # the list of imports
     assert not re.search(r"\b(torch|numpy|scipy|matplotlib|rich)\b", done.stderr)
-    assert all(word in done.stdout for word in ("train", "sample", "evaluate", "export"))
+    assert all(word in done.stdout for word in ("train", "sample", "evaluate", "export", "report"))
     assert "--version" in done.stdout
 
 
@@ -83,7 +83,7 @@ def test_commands_of_other_packages_load_only_when_needed(monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, "gone")
     assert (code, err) == (2, "dmf: cannot import not_installed_anywhere, which provides 'gone'\n")
     code, _, err = in_process(monkeypatch, capsys, "invent")
-    known = "train, sample, evaluate, export, hello, gone."
+    known = "train, sample, evaluate, report, export, hello, gone."
     assert code == 2
     assert err.startswith(f"dmf: unknown command 'invent'; known: {known}")
     assert err.count("\n") == 1

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -65,9 +66,10 @@ class Reproduce:
         names = catalog.with_cell(names, self.only, self.scale, self.data)
         several = len(names) > 1
         runs = [_reproduce(name, run_folder(self.out, name, several), self) for name in names]
-        finished = [results for results in runs if results is not None]
+        folders = [run_folder(self.out, name, several) for name in names]
+        finished = [folder for folder, results in zip(folders, runs, strict=True) if results]
         if len(finished) > 1:
-            _write_page((self.out or Path("runs")) / "report.html", "Discrete MeanFlow", finished)
+            _write_page((self.out or Path("runs")) / "report.html", finished)
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,12 @@ class Demo:
         if all((folder / "results.json").exists() for folder in folders.values()):
             for name, folder in folders.items():
                 _remove_run(name, folder)
-        runs = [_reproduce(name, folder, options) for name, folder in folders.items()]
+        for name, folder in folders.items():
+            _reproduce(name, folder, options)
         _write_page(
             self.out / "index.html",
+            list(folders.values()),
             "Discrete MeanFlow: a chain of three states, and digits in one step",
-            [results for results in runs if results is not None],
         )
 
 
@@ -116,7 +119,7 @@ class Draw:
         runs = [_read_results(folder) for folder in self.folders]
         for folder, results in zip(self.folders, runs, strict=True):
             draw(results, folder)
-        _write_page(self.page, "Discrete MeanFlow", runs)
+        _write_page(self.page, self.folders)
 
 
 def _remove_run(name: str, folder: Path) -> None:
@@ -141,10 +144,12 @@ def _read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def _write_page(path: Path, title: str, runs: list[dict[str, Any]]) -> None:
-    from dmf_reproduction.report.page import write_page
+def _write_page(path: Path, folders: Sequence[Path], title: str = "") -> None:
+    from discrete_meanflow.files import write_atomically
+    from discrete_meanflow.report import report_page
 
-    print(f"tables and figures: {write_page(path, title, runs)}")
+    write_atomically(path, report_page(folders, title))
+    print(f"tables and figures: {path}")
 
 
 def _reproduce(name: str, folder: Path, options: Reproduce) -> dict[str, Any] | None:

@@ -12,12 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.cli.evaluation_tables import (
-    MOST_CLASSES,
-    class_table,
-    completions_table,
-    shown_classes,
-)
+from discrete_meanflow.cli.evaluation_tables import class_table, completions_table
 from discrete_meanflow.data.array_codec import ArrayCodec
 from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.data.table_codec import TableCodec
@@ -43,6 +38,7 @@ from discrete_meanflow.model.eval_samples import (
     save_samples,
 )
 from discrete_meanflow.model.evaluate import evaluate
+from discrete_meanflow.model.evaluation_grids import MOST_CLASSES, shown_classes
 from discrete_meanflow.model.options import EvaluateOptions
 from own_records import FILES, train_by_command, write
 from problems import seeded

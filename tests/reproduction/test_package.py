@@ -25,7 +25,7 @@ def test_figures_and_reports_load_no_torch():
     code = (
         "import sys\n"
         "import dmf_reproduction.cli, dmf_reproduction.figures.draw\n"
-        "import dmf_reproduction.report.markdown, dmf_reproduction.report.page\n"
+        "import dmf_reproduction.report.markdown, discrete_meanflow.report\n"
         "sys.exit('torch' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

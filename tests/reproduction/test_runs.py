@@ -102,7 +102,7 @@ def test_demo_writes_a_page_and_can_run_again(tmp_path):
     done = dmf("demo", "--scale", "toy", cwd=tmp_path)
     page = (tmp_path / "demo" / "index.html").read_text()
     assert page.count("data:image/png;base64") == 6
-    assert "http" not in re.sub(r"data:image/png;base64,[^']*", "", page)
+    assert "://" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
     assert "paper" in done.stdout
     mine = tmp_path / "demo" / "thesis.txt"
     mine.write_text("not a file of the demo")

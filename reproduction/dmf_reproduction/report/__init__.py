@@ -1,1 +1,1 @@
-"""Tables, one HTML page and the generated docs, made from the JSON of runs. Imports no torch."""
+"""Tables and the generated docs, made from the JSON of runs. Imports no torch."""

@@ -11,11 +11,6 @@ Json = dict[str, Any]
 Grid = list[list[str]]
 
 
-def grid(results: Json) -> Grid:
-    """The table of an experiment; empty if it has none."""
-    return GRIDS.get(results["experiment"], lambda results: [])(results)
-
-
 def objective_grid(results: Json) -> Grid:
     """Table 1: one row per configuration, each TV as *paper / ours*."""
     objectives = ("KR", "PR", "KCE")
@@ -76,12 +71,6 @@ def estimator_grid(results: Json) -> Grid:
         cells = [f"{values[o]:.3g}" if o in values else "-" for o in objectives]
         table.append([title, *cells, "-", "-"])
     return table
-
-
-GRIDS: dict[str, Callable[[Json], Grid]] = {
-    "objective-comparison": objective_grid,
-    "estimators": estimator_grid,
-}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
+from discrete_meanflow.model.grid import number
+
 Json = dict[str, Any]
 HEAD = ("claim", "paper", "ours", "holds")
 
@@ -26,17 +28,6 @@ def rows(results: Json) -> list[Row]:
         Row(claim["text"], number(claim["paper"]), number(claim["ours"]), claim["holds"])
         for claim in results["claims"]
     ]
-
-
-def number(value: Any) -> str:
-    """A number to three digits; text unchanged; ``-`` for None."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if value == 0 or isinstance(value, int):
-        return str(int(value))
-    return f"{value:.2e}" if abs(value) < 1e-3 or abs(value) >= 1e5 else f"{value:.3g}"
 
 
 def claims_table(results: Json) -> Table:

@@ -19,11 +19,18 @@ from discrete_meanflow import __version__
 from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
 from discrete_meanflow.cli.export import Export
+from discrete_meanflow.cli.report import Report
 from discrete_meanflow.cli.sample import Sample
 from discrete_meanflow.cli.train import Train
 from discrete_meanflow.errors import InputError
 
-COMMANDS = {"train": Train, "sample": Sample, "evaluate": Evaluate, "export": Export}
+COMMANDS = {
+    "train": Train,
+    "sample": Sample,
+    "evaluate": Evaluate,
+    "report": Report,
+    "export": Export,
+}
 GROUP = "discrete_meanflow.commands"
 DESCRIPTION = (
     "Train on a file, then generate new records in one forward pass. "

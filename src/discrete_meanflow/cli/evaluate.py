@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from discrete_meanflow.cli import evaluation_tables as tables
 from discrete_meanflow.cli.options import RunFolder, embedded
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.model import evaluation_grids as grids
 from discrete_meanflow.model.options import Device, EvaluateOptions
 from discrete_meanflow.run.progress import print_line
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config
 
 NO_SKLEARN = "the scores need scikit-learn: pip install 'discrete-meanflow[evaluate]'"
-NOTE = (
-    "'held out' is the score of real data, which a perfect generator would reach. Copies are an\n"
-    "exception for deduplicated strings: held-out ones never occur in training, generated ones may."
-)
-CLASS_NOTE = (
-    "accuracy: mean over classes of the fraction of samples in which a random forest, trained on\n"
-    "real records, finds the class; in parentheses relative to held-out records\n"
-)
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class Evaluate:
         console.print(tables.scores_table(f"{self.run}: {count} samples per row{fewer}", scores))
         for name in scores["held out"]:
             print_line(console, f"{name}: {LEGEND[name]}")
-        print_line(console, NOTE + "\n")
+        print_line(console, grids.NOTE + "\n")
         self._print_completions(evaluation["completions"], count, console)
         if evaluation["classes"]:
             self._print_classes(evaluation["classes"], console)
@@ -117,7 +110,7 @@ class Evaluate:
         console.print(tables.completions_table(title, completions["fractions"]))
         for name, meaning in COMPLETION_SCORES.items():
             print_line(console, f"{name}: {meaning}")
-        print_line(console, "in parentheses: unconditional samples, scored at the same positions\n")
+        print_line(console, grids.COMPLETIONS_NOTE + "\n")
 
     def _print_classes(self, classes: dict[str, Any], console: "Console") -> None:
         scores, count = classes["scores"], classes["samples"]
@@ -125,7 +118,7 @@ class Evaluate:
         print_line(console, title)
         console.print(tables.class_table(scores))
         total = len(scores["1 step, guidance 1"]["per class"])
-        shown = len(tables.shown_classes(scores))
+        shown = len(grids.shown_classes(scores))
         if shown < total:
             print_line(console, f"shown: the {shown} classes with the lowest accuracy of {total}")
-        print_line(console, CLASS_NOTE)
+        print_line(console, grids.CLASS_NOTE + "\n")

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from discrete_meanflow.cli.options import OptionalPath, RunFolder, say
+from discrete_meanflow.cli.options import OptionalPath, RunFolder
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.run.progress import say
 
 
 @dataclass(frozen=True)

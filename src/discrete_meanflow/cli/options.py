@@ -1,6 +1,5 @@
 """What the commands share."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -23,9 +22,3 @@ def embedded(options: type) -> Any:
                 type_ = Annotated[type_, tyro.conf.UseAppendAction]
             options.__annotations__[name] = Annotated[type_, tyro.conf.arg(**shown)]
     return tyro.conf.arg(name="")
-
-
-def say(line: str) -> None:
-    """Print a line to standard error, if it is open: print would use standard output."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr)

@@ -14,11 +14,11 @@ from discrete_meanflow.cli.options import (
     OptionalPath,
     OptionalRunFolder,
     embedded,
-    say,
 )
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import Device, SampleOptions, optional
 from discrete_meanflow.pretrained import pretrained_folder, pretrained_names
+from discrete_meanflow.run.progress import say
 
 if TYPE_CHECKING:
     from discrete_meanflow.model.run_folder import Config

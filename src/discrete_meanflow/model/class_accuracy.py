@@ -13,7 +13,8 @@ from discrete_meanflow.model.conditional_samples import (
     has_class_samples,
     requested_classes,
 )
-from discrete_meanflow.model.eval_samples import REAL, EvalSamples, EvalSplit, row_name
+from discrete_meanflow.model.eval_samples import EvalSamples, EvalSplit, row_name
+from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
 

@@ -14,7 +14,8 @@ from discrete_meanflow.model.conditional_samples import (
     masks,
     observed_counts,
 )
-from discrete_meanflow.model.eval_samples import REAL, EvalSamples, EvalSplit, row_name
+from discrete_meanflow.model.eval_samples import EvalSamples, EvalSplit, row_name
+from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
 

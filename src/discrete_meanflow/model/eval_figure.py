@@ -8,7 +8,8 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import write_atomically
 from discrete_meanflow.model.completions import AUC
 from discrete_meanflow.model.conditional_samples import STEPS
-from discrete_meanflow.model.eval_samples import REAL, row_name
+from discrete_meanflow.model.eval_samples import row_name
+from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.run.json_files import Json
 
 RED, GREY = "#c8553d", "#8a8f98"

@@ -19,6 +19,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model import tensor_files
 from discrete_meanflow.model.conditional_samples import conditions
+from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
 from discrete_meanflow.model.sampling import sample_tokens
@@ -27,7 +28,6 @@ from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
 
 SAMPLES = "samples.safetensors"
-REAL = "held out"  # the row of the table that shows the score of real data
 FEWEST_LM_RECORDS = 1000  # that a reference LM can learn from
 MOST_BITS = 1e3  # per symbol
 DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
@@ -177,6 +177,12 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
         tokens={k: tensors[name] for name, k in steps.items()},
         conditional={name: tensors[name] for name in expected},
     )
+
+
+def load_saved(folder: Path, config: Config) -> EvalSamples | None:
+    """Read the samples of the run folder if they fit the weights."""
+    path = folder / SAMPLES
+    return load_samples(folder, config, _read_saved(path)[0].options) if path.is_file() else None
 
 
 def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:

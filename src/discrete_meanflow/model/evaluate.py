@@ -51,6 +51,7 @@ def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
         "records": len(split.real),
         "seed": samples.options.seed,
         "lm_steps": samples.options.lm_steps,
+        "options": samples.options.command_line,
         "training records compared": {
             "copies": min(len(train), two_samples.MAX_COPIES_SEARCHED),
             "nearest": two_samples.neighbours_among(split.real, train),

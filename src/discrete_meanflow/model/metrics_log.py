@@ -25,25 +25,11 @@ class MetricsLog:
             raise InputError(f"cannot write to {folder}")
         self.path = folder / METRICS
         try:
-            lines = [line for line in self._lines() if line["iteration"] <= iteration]
+            lines = [line for line in read_metrics(self.path) if line["iteration"] <= iteration]
             self.earlier: str | None = "".join(json.dumps(line) + "\n" for line in lines)
             self.board = _tensorboard(folder / TENSORBOARD, iteration + 1)
         except OSError as error:
             raise InputError(f"cannot log to {folder}: {error}") from None
-
-    def _lines(self) -> list[Json]:
-        """The valid lines of an earlier session."""
-        exists = os.path.lexists(self.path)
-        text = read_regular_file(self.path).decode(errors="replace") if exists else ""
-        lines = []
-        for line in text.splitlines():
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                continue  # cut short by a crash
-            if isinstance(content, dict) and isinstance(content.get("iteration"), int):
-                lines.append(content)
-        return lines
 
     def add(self, event: ProgressEvent) -> None:
         values = {
@@ -71,6 +57,20 @@ class MetricsLog:
         with contextlib.suppress(OSError):  # metrics.jsonl has the same numbers
             if self.board is not None:
                 self.board.close()
+
+
+def read_metrics(path: Path) -> list[Json]:
+    """The valid lines of a log; none if there is no log."""
+    text = read_regular_file(path).decode(errors="replace") if os.path.lexists(path) else ""
+    lines = []
+    for line in text.splitlines():
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # cut short by a crash
+        if isinstance(content, dict) and isinstance(content.get("iteration"), int):
+            lines.append(content)
+    return lines
 
 
 def _tensorboard(folder: Path, step: int) -> Any:

@@ -1,5 +1,6 @@
 """Progress of a run: one event, one printer."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ OnProgress = Callable[[ProgressEvent], None]
 def print_line(console: "Console", line: str) -> None:
     """Print a line without markup, colours and line breaks."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print a line to standard error, if it is open: print would use standard output."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr)
 
 
 class ProgressPrinter:

@@ -1,0 +1,42 @@
+"""Runs that are trained, and some evaluated, once for all tests of reports."""
+
+import sys
+
+import numpy
+import pytest
+
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.cli import main
+from discrete_meanflow.metric import forest
+from own_records import ROWS, WORDS
+
+SMALL = {"iterations": 12, "size": 1e4, "batch": 16, "device": "cpu"}
+
+
+def run_command(*words):
+    """Run ``dmf``; return its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["dmf", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return ended.value.code
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """``words`` is evaluated and has all three stages; ``images`` and ``molecules`` are not."""
+    folder = tmp_path_factory.mktemp("reports") / "runs"
+    images = numpy.random.default_rng(0).integers(0, 4, (60, 3, 5))
+    rows = [dict(zip(("colour", "letter", "k"), row, strict=True)) for row in ROWS]
+    molecules = ["C" * n + "O" * (n % 3) for n in range(1, 40)]
+    OneStepModel.fit(WORDS, out=folder / "words", matching="yes", held_out=16, **SMALL)
+    OneStepModel.fit([list(row.values()) for row in rows], out=folder / "rows", **SMALL)
+    OneStepModel.fit(images, out=folder / "images", labels=["<a>", "b"] * 30, held_out=16, **SMALL)
+    OneStepModel.fit(molecules, out=folder / "molecules", kind="smiles", **SMALL)
+    OneStepModel.fit(images[:, :, 0], out=folder / "lists", **SMALL)
+    grow = forest.random_forest
+    with pytest.MonkeyPatch.context() as patch:  # few trees, whose quality does not matter
+        patch.setattr(forest, "random_forest", lambda seed, *_: grow(seed, 5, None))
+        for name, steps in (("words", (1, 4)), ("images", (1,))):
+            assert not run_command("evaluate", folder / name, "-n", 8, "--steps", *steps)
+    return folder
