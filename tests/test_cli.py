@@ -121,9 +121,9 @@ def test_compiled_code_is_kept_in_the_users_cache_folder(tmp_path):
 
 
 def test_missing_argument_is_one_line(monkeypatch, capsys):
-    code, _, err = in_process(monkeypatch, capsys, "sample")
+    code, _, err = in_process(monkeypatch, capsys, "evaluate")
     assert (code, err.count("\n")) == (2, 1)
-    assert "dmf: Missing from dmf sample: RUN Run folder" in err
+    assert "dmf: Missing from dmf evaluate: RUN Run folder" in err
 
 
 def test_internal_error_is_not_reported_as_bad_input(monkeypatch, capsys):

@@ -28,6 +28,7 @@ class TeacherPairs(Paths):
     """
 
     data_ends, flow_map_ends = False, True
+    process: OneHotFlow
     starts: Tensor
     ends: Tensor
     times: Tensor
