@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import sys
 
 import numpy
+import pytest
 
 from discrete_meanflow import OneStepModel
+from discrete_meanflow.cli import main
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.model.options import FitOptions
@@ -72,3 +75,12 @@ def train_run(folder, on_progress=lambda event: None):
 
 SMALL = FitOptions(iterations=40, size=1e4, batch=16, matching="yes")
 ATTENTION = {"width": 16, "layers": 1, "heads": 2, "muon_ratio": 4.0}
+
+
+def run_command(*words):
+    """Run ``dmf``; return its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["dmf", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return ended.value.code

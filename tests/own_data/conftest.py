@@ -1,11 +1,8 @@
 """Runs that are trained once for all tests."""
 
-import sys
-
 import pytest
 
-from discrete_meanflow.cli import main
-from own_records import FILES, write
+from own_records import FILES, run_command, write
 
 
 @pytest.fixture(scope="session")
@@ -18,9 +15,5 @@ def trained(tmp_path_factory):
         words = ["train", path, "--out", folder / kind, "--iterations", 20, "--size", 1e4,
                  "--batch", 16, "--device", "cpu"]  # fmt: skip
         words += ["--length", 16] if kind == "windows" else []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["dmf", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        assert not ended.value.code
+        assert not run_command(*words)
     return folder

@@ -194,7 +194,8 @@ from measure import watched
 
 def sampled(n):
     with watched() as peak:
-        Sample(Path(sys.argv[1]), SampleOptions(n, seed=0), out=Path(sys.argv[2]), device="cpu")()
+        run, out = map(Path, sys.argv[1:3])
+        Sample(run, options=SampleOptions(n, seed=0), out=out, device="cpu")()
     return peak[0]
 
 sampled(20_000)  # imports, and a first chunk

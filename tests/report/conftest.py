@@ -1,25 +1,13 @@
 """Runs that are trained, and some evaluated, once for all tests of reports."""
 
-import sys
-
 import numpy
 import pytest
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.cli import main
 from discrete_meanflow.metric import forest
-from own_records import ROWS, WORDS
+from own_records import ROWS, WORDS, run_command
 
 SMALL = {"iterations": 12, "size": 1e4, "batch": 16, "device": "cpu"}
-
-
-def run_command(*words):
-    """Run ``dmf``; return its exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["dmf", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return ended.value.code
 
 
 @pytest.fixture(scope="session")

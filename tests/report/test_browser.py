@@ -1,6 +1,5 @@
 """The page in a browser: no errors, values under the pointer, and a phone's width."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,6 @@ from discrete_meanflow.report import report_page
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 PHONE = 390  # pixels wide
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs the browser chromium")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=chromium)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from parsed_page import parse
 
-from conftest import run_command
 from discrete_meanflow.report import report_page
 from discrete_meanflow.report.chart import Axis, Chart, Level, Series
-from own_records import prepared
+from own_records import prepared, run_command
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 

@@ -32,7 +32,7 @@ def test_browser_computes_what_python_samples(kind, show):
     sampled = KernelSampler(model.kernel).sample(noise, g, known, observed)
     assert len(sampled.unique(dim=0)) > 2  # else the comparison would mean little
     assert tokens == sampled.flatten().tolist()
-    step = Step(model.kernel.ending_at(1), codec.vocabulary)
+    step = Step(model.kernel.for_step(0, 1), codec.vocabulary)
     with torch.no_grad():
         exact = step(noise, known, observed)
     assert numpy.allclose(laws, exact.flatten(), rtol=0, atol=1e-4)
