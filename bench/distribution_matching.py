@@ -6,7 +6,7 @@
 The file is read, split and planned as by ``dmf train``. Teacher, teacher pairs and student are
 trained once, for their shares of the minutes. Then each variant trains the third stage from there,
 all for the same number of steps, and is sampled in 1 to 64 steps. ``matching_arms.py`` lists them;
-``more pairs`` is the control, as many further steps of the second stage.
+``more pairs`` is the control, the second stage for as long.
 
 The first call needs neither scikit-learn nor RDKit. It writes samples and ``stages.pt``, the first
 two stages: a further call with the same folder trains only the variants that it names. The second

@@ -9,17 +9,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
-from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan import MATCHING_WORK, Plan
 from discrete_meanflow.objective import DistributionMatching
-from discrete_meanflow.objective.distribution_matching import (
-    SMALLEST_DISTANCE,
-    _distance,
-    start_time,
-)
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import delta, interpolate
 from discrete_meanflow.training import MatchingDistillation, Problem, Recipe
-from discrete_meanflow.types import Logits, Point
+from discrete_meanflow.types import Logits, Probs, Tokens
 
 HEAD_WEIGHT = 0.05  # of the real-versus-fake term in the student's loss
 DISCRIMINATOR_WEIGHT = 0.2  # of the discriminator's own loss
@@ -28,15 +23,8 @@ DISCRIMINATOR_WEIGHT = 0.2  # of the discriminator's own loss
 class UnscaledMatching(DistributionMatching):
     """Without the L1 scale of DMD: all records and noise levels have the same weight."""
 
-    def matching(self, fake: Kernel, path: PathSample, log_q: Logits) -> Tensor:
-        free, symbols, noised = draw(path, log_q)
-        log_fake = fake(noised, path.s, start_time(path)).log_softmax(-1)
-        with torch.no_grad():
-            log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
-            difference = self.difference(log_fake, log_real)
-        nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
-        student = (difference * (log_q - log_q.detach())).sum(-1)
-        return torch.where(free, student + nll, 0.0).mean()
+    def scale(self, symbols: Tokens, real: Probs, free: Tensor) -> Tensor:
+        return torch.ones_like(real[..., :1, 0])
 
 
 class MatchingWithHead(DistributionMatching):
@@ -54,13 +42,12 @@ class MatchingWithHead(DistributionMatching):
     """
 
     def matching(self, fake: Kernel, path: PathSample, log_q: Logits) -> Tensor:
-        free, symbols, noised = draw(path, log_q)
+        free, symbols, noised = self.draw(path, log_q)
         record = delta(path.x1, log_q.shape[-1], log_q.dtype)
         real = interpolate(path.y[..., 0, :], record, path.s)
         points = torch.cat([noised, real]).detach().requires_grad_()
-        parts = path.s, start_time(path), free
-        times, starts, twice = (torch.cat([part, part]) for part in parts)
-        logits = fake(points, times, starts)
+        times, twice = (torch.cat([part, part]) for part in (path.s, free))
+        logits = fake(points, times, times)
         count = twice.sum(-1).clamp(min=1)
         score = torch.where(twice, logits.logsumexp(-1), 0.0).sum(-1) / count
         fake_score, real_score = score.chunk(2)
@@ -71,23 +58,14 @@ class MatchingWithHead(DistributionMatching):
         log_fake = logits.chunk(2)[0].log_softmax(-1)
         with torch.no_grad():
             log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
-            sample = delta(symbols, log_q.shape[-1], log_q.dtype)
-            scale = _distance(sample, log_real.exp(), free).clamp(min=SMALLEST_DISTANCE)
-            difference = self.difference(log_fake, log_real) / scale[..., None]
+            difference = self.difference(log_fake, log_real)
+            difference = difference / self.scale(symbols, log_real.exp(), free)[..., None]
         log_q = log_q - log_q.detach()  # the value is 0, the gradient stays
         student = ((difference + HEAD_WEIGHT * slope.detach()) * log_q).sum(-1)
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
         discriminator = (softplus(fake_score) + softplus(-real_score)).mean()
         matched = torch.where(free, student + nll, 0.0).mean()
         return matched + DISCRIMINATOR_WEIGHT * discriminator
-
-
-def draw(path: PathSample, log_q: Logits) -> tuple[Tensor, Tensor, Point]:
-    """The free positions, the student's symbols, and the noised sample."""
-    free = (path.r < 1).expand(log_q.shape[:-1])
-    symbols = torch.where(free, log_q.argmax(-1), path.x1)
-    sample = delta(symbols, log_q.shape[-1], log_q.dtype)
-    return free, symbols, interpolate(path.y[..., 0, :], sample, path.s)
 
 
 @dataclass(frozen=True)
@@ -141,8 +119,8 @@ class Stages:
 def prepare(arm: Arm, plan: Plan, stages: Stages) -> tuple[Problem, Recipe, Kernel]:
     """What an arm trains, how, and the kernel that it starts from."""
     matching = replace(plan.matching, **arm.settings)
-    if arm.more_pairs:  # the second stage with as many steps, and the same small learning rate
-        steps, rate = matching.recipe.iterations, matching.recipe.learning_rate
+    if arm.more_pairs:  # the second stage for as long, and with the same small learning rate
+        steps, rate = round(MATCHING_WORK * plan.matching_steps), matching.recipe.learning_rate
         recipe = replace(plan.distillation.recipe, iterations=steps, learning_rate=rate)
         return stages.second, recipe, stages.student
     problem = matching.problem(stages.first, stages.second, stages.teacher)

@@ -34,12 +34,9 @@ PATHS = {
     "teacher pairs, conditioned": teacher_pairs(torch.rand(20, 4, generator=seeded()) < 0.5),
     "mixed": MixedPaths(DataPaths(FLOW, LAW, OnDiagonal(ClockUniform(3))), teacher_pairs()),
     "some teacher pairs": teacher_pairs().subset(torch.arange(20) < 7),
-    "matching": MatchingPaths(DATA, teacher_pairs()),
-    "matching, conditioned": MatchingPaths(
-        DataPaths(FLOW, LAW, ClockUniform(3), 0.5),
-        teacher_pairs(torch.rand(20, 4, generator=seeded()) < 0.5),
-    ),
-    "matching and pairs": MixedPaths(MatchingPaths(DATA, teacher_pairs()), teacher_pairs()),
+    "matching": MatchingPaths(DATA),
+    "matching, conditioned": MatchingPaths(DataPaths(FLOW, LAW, ClockUniform(3), 0.5)),
+    "matching and pairs": MixedPaths(MatchingPaths(DATA), teacher_pairs()),
 }
 every_source = pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
 

@@ -170,7 +170,7 @@ def test_gpu_plan_has_whole_chunks_and_blocks(monkeypatch):
     _, dataset = dataset_from_python(WORDS)
     codec, data = dataset.codec, TokenArray(dataset.encoded(), dataset.codec.vocabulary)
     trainer, tried = SimpleNamespace(kernels=lambda: [None]), []
-    chosen = choose(codec, "cuda", 1e4, batch=16)
+    chosen = choose(codec, "cuda", 1e4, batch=16, matching="yes")
     chunk = chunk_size(codec.length, codec.vocabulary, chosen.network(codec))
     monkeypatch.setattr(pacing, "Trainer", lambda *_: trainer)
     monkeypatch.setattr(FlowMapDistillation, "problem", lambda self, *_: tried.append(self.pairs))
@@ -203,7 +203,7 @@ def test_transformer_has_minibatch_ot_and_muon():
     kinds = [(plan.heads > 0, plan.minibatch_ot, plan.muon_ratio) for plan in plans.values()]
     assert kinds == [(True, 1024, 4.0), (True, 0, 4.0), (False, 0, 0.0)]
     plan = plans[images]
-    third = choose(images, "cpu", 1e4)
+    third = choose(images, "cpu", 1e4, matching="yes")
     assert (third.minibatch_ot, third.muon_ratio, third.matching_steps > 0) == (0, 4.0, True)
     stages = third.teacher_recipe, third.distillation.recipe, third.matching.recipe
     assert {recipe.muon_ratio for recipe in stages} == {4.0}

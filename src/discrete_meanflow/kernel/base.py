@@ -54,8 +54,8 @@ class Kernel(nn.Module, ABC):
         """The symbols of a state at time 1. A discrete state holds them already."""
         return x
 
-    def ending_at(self, t: float) -> "Kernel":
-        """The kernel of steps that end at time t."""
+    def for_step(self, r: float, t: float) -> "Kernel":
+        """The kernel of the step from r to t."""
         return self
 
     def learning_rate_scale(self, name: str) -> float:

@@ -1,26 +1,32 @@
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel.flow_map import FlowMapKernel
+from discrete_meanflow.types import Logits, Point, Times
 
 
 class MatchedFlowMap(FlowMapKernel):
-    """A flow map whose maps to time 1 have a network of their own.
+    """A flow map whose one step (0, 1) has a network of its own.
 
-    Distribution matching trains maps (r, 1) on the laws of their samples, after which they no
-    longer compose: with one network, samples of many steps become worse. Here all steps that end
-    before 1 keep the network of the flow map.
+    Distribution matching trains the map (0, 1) on the law of its samples, after which it no longer
+    composes with the others: with one network, samples of several steps become worse. Here all
+    other steps keep the network of the flow map.
 
     Args:
-        flow_map: the kernel of steps that end before 1.
-        last: the kernel of steps that end at 1, such as the one step (0, 1).
+        flow_map: the kernel of all steps but one.
+        one_step: the kernel of the step (0, 1).
     """
 
-    def __init__(self, flow_map: FlowMapKernel, last: FlowMapKernel) -> None:
-        if flow_map.space != last.space:
+    def __init__(self, flow_map: FlowMapKernel, one_step: FlowMapKernel) -> None:
+        if flow_map.space != one_step.space:
             raise InputError(
-                f"matched flow map: the flow map has {flow_map.space}, the last step {last.space}"
+                f"matched flow map: the flow map has {flow_map.space}, the one step "
+                f"{one_step.space}"
             )
         super().__init__(flow_map.network, flow_map.states, flow_map.schedule)
-        self.last = last
+        self.one_step = one_step
 
-    def ending_at(self, t: float) -> FlowMapKernel:
-        return self.last if t == 1 else self
+    def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        full = (t == 1) & ((r == 0) | (r == 1))  # observed positions have r = t = 1
+        return self.one_step(x, r, t) if bool(full.all()) else super().forward(x, r, t)
+
+    def for_step(self, r: float, t: float) -> FlowMapKernel:
+        return self.one_step if (r, t) == (0, 1) else self

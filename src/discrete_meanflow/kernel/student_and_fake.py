@@ -9,11 +9,10 @@ FAKE = "fake."  # prefix of the parameters of the fake network
 class StudentAndFake(FlowMapKernel):
     """A flow map in distribution matching, with its fake network.
 
-    The kernel itself is the student. The fake network follows the student: it estimates
-    ``E[e_y | x_s]`` for the student's current samples y, on its diagonal for one-step samples and
-    off it for samples from later starts (see :class:`DistributionMatching`). Both are trained in
-    one step, the fake network with a larger learning rate, as it must keep up with the student: a
-    two time-scale update rule (Heusel et al. 2017, arXiv:1706.08500).
+    The kernel itself is the student. The diagonal of the fake network follows the student: it
+    estimates ``E[e_y | x_s]`` for the student's current samples y. Both are trained in one step,
+    the fake network with a larger learning rate, as it must keep up with the student: a two
+    time-scale update rule (Heusel et al. 2017, arXiv:1706.08500).
 
     Args:
         student: the kernel that will generate.

@@ -50,7 +50,7 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
     if config.plan.parameter_count(codec) > LARGEST:
         raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")
     # A copy: the kernel of the caller keeps its device and type.
-    step = Step(copy.deepcopy(kernel.ending_at(1)).cpu().float(), codec.vocabulary).eval()
+    step = Step(copy.deepcopy(kernel.for_step(0, 1)).cpu().float(), codec.vocabulary).eval()
     example = _example(codec.vocabulary, codec.length, 2)
     batch = torch.export.Dim("batch")
     log = logging.getLogger("torch.onnx")

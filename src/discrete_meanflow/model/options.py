@@ -98,7 +98,7 @@ class FitOptions(_Checked):
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
         matching: Whether to train the third stage, distribution matching; auto leaves it out of
-            small networks on a CPU, where it does not pay.
+            networks of fewer than 500,000 parameters, where it does not pay.
         seed: Random seed for the split, initialisation and training.
         held_out: Records kept for evaluation (default: 15 %, at most 10,000).
         device: Device to train on.
@@ -130,6 +130,11 @@ class FitOptions(_Checked):
         if self.batch is not None and self.batch % self.accumulate:
             raise InputError(
                 f"accumulate: {self.accumulate} does not divide a batch of {self.batch}"
+            )
+        if self.batch is not None and self.batch < 2 * self.accumulate:
+            raise InputError(
+                f"batch must be at least {2 * self.accumulate}, twice accumulate: half of it are "
+                f"teacher pairs; got {self.batch}"
             )
 
 

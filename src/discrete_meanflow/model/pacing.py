@@ -17,8 +17,8 @@ from discrete_meanflow.training.trace import COMPILE_FROM
 
 # How the training time is divided, and how the speed is measured.
 @dataclass(frozen=True)
-class Shares:
-    """Fractions of the training time for each part."""
+class PerPart:
+    """A number for each part of the training, such as its fraction of the time."""
 
     teacher: float
     pairs: float  # generating teacher pairs
@@ -26,12 +26,12 @@ class Shares:
     matching: float
 
 
-WITH_MATCHING = Shares(0.45, 0.08, 0.17, 0.30)
-WITHOUT_MATCHING = Shares(0.45, 0.15, 0.40, 0.0)
+WITH_MATCHING = PerPart(0.45, 0.08, 0.17, 0.30)
+WITHOUT_MATCHING = PerPart(0.45, 0.15, 0.40, 0.0)
 RESERVED_FRACTION = 0.05  # of the time, for everything else
 FEWEST_STEPS = 100  # of each stage
 FEWEST_PAIRS = 1000
-PAIR_EPOCHS = 4  # passes over the teacher pairs, where steps are counted
+PAIR_EPOCHS = 2  # of the second stage over the teacher pairs, where steps are counted
 CPU_PAIR_BYTES = 2**29  # of all teacher pairs
 GPU_PAIR_BYTES = 2**32
 COMPILE_MINUTES = 3.0  # training time from which compilation pays
@@ -52,7 +52,7 @@ def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
     matching_steps = iterations // 4 if plan.matching_steps else 0
     student_steps = iterations // 2 - matching_steps
     # Each pair is used several times: generating one takes longer than learning from it.
-    records = student_steps * plan.batch
+    records = student_steps * plan.batch // 2  # the other half of a batch is data
     fewest = min(records, FEWEST_PAIRS)
     pairs = max(fewest, records // PAIR_EPOCHS)
     return replace(
@@ -123,7 +123,7 @@ def most_pairs(codec: Codec, device: str) -> int:
     return max(TRIAL_PAIRS, min(MOST_PAIRS, room // pair_bytes(codec)))
 
 
-def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk: int) -> Shares:
+def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk: int) -> PerPart:
     """Seconds of a step of each stage, and of a teacher pair."""
     first, place = trial.problem(codec, data), torch.device(device)
     # On a CPU one step at first, as it may take seconds; on a GPU steps are captured in blocks.
@@ -140,11 +140,11 @@ def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk:
     recipe = replace(trial.distillation.recipe, block=block)
     student = _step_seconds(Trainer(problem, recipe, [0], device), trial.block)
     if not trial.matching_steps:
-        return Shares(teacher, pair, student, 0.0)
+        return PerPart(teacher, pair, student, 0.0)
     third = trial.matching.problem(first, problem, kernel)
     recipe = replace(trial.matching.recipe, block=block)
     matching = _step_seconds(Trainer(third, recipe, [0], device), trial.block)
-    return Shares(teacher, pair, student, matching)
+    return PerPart(teacher, pair, student, matching)
 
 
 def _step_seconds(trainer: Trainer, most: int) -> float:

@@ -16,7 +16,9 @@ from discrete_meanflow.training import Distributed
 # How the size of the network and of a step follow from the data and the device.
 CPU_SIZE = 2.3e6  # parameters, at most
 SMALL_STATE = 250  # numbers in a state below which a smaller network trains longer and better
-SMALL_SIZE = 5e5  # parameters of an MLP below which a CPU has time for more than small batches
+# Parameters below which distribution matching does not pay, and of an MLP below which a CPU has
+# time for more than small batches.
+SMALL_SIZE = 5e5
 ODE_STEPS, SMALL_ODE_STEPS = 16, 32  # of the teacher; the second with a small MLP
 GPU_SIZE = 16e6  # parameters, at most
 PARAMETERS_PER_TOKEN = 3  # on a GPU, which has the time to memorise small data
@@ -67,7 +69,7 @@ def choose_plan(
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
     # Small laws are learned better by more steps on teacher pairs.
-    matching = options.matching == "yes" or (options.matching == "auto" and not small)
+    matching = options.matching == "yes" or (options.matching == "auto" and size >= SMALL_SIZE)
     plan = Plan(
         1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
         accumulate=accumulate, matching_steps=int(matching),

@@ -28,7 +28,9 @@ from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training import Distributed, NotFiniteError, Problem, checkpoint
 
 PAIRS, RESIDUAL = "teacher pairs", "composition residual"  # notes of the training record
-DIVERGED = 3.0  # times the first loss, or the loss of a uniform guess
+# Largest loss of each stage, relative to its first loss or to the loss of a uniform guess. The loss
+# of the third stage is that of the fake network, which must not be much worse than a guess.
+DIVERGED = (3.0, 3.0, 1.5)
 
 
 def train(
@@ -109,7 +111,7 @@ class RunTraining:
         third = replace(first, kernel=lambda: matching.pair(first.kernel(), first.kernel()))
         if self._unfinished(2):
             third = matching.problem(first, second, teacher)
-        self.stages.kernels = [matching.pair(student, copy.deepcopy(teacher))]
+        self.stages.kernels = [matching.pair(student, teacher)]
         trained = self._stage(2, third)
         assert isinstance(trained, StudentAndFake)
         assert isinstance(student, FlowMapKernel)
@@ -158,7 +160,7 @@ class RunTraining:
         first = history.setdefault(f"first {STAGES[stage]} loss", loss)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
-        if loss > DIVERGED * max(first, math.log(codec.vocabulary)):
+        if loss > DIVERGED[stage] * max(first, math.log(codec.vocabulary)):
             raise self._diverged(f"went from {first:.3g} to {loss:.3g}", stages.iteration)
         if self.log is not None:
             event = replace(

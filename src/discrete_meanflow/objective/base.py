@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.path import Paths
 from discrete_meanflow.process import PathSample
 
 DIAGONAL = 0.25  # fraction of pairs at t = r with our estimators, which pins q there
@@ -19,6 +20,7 @@ class Needs:
     continuous: bool = False  # whether it is valid for continuous states
     data_ends: bool = False  # whether x1 must be data, given x_r
     flow_map_ends: bool = False  # whether x1 must follow the flow map's own law
+    parts: tuple[type[Paths], ...] = ()  # equal parts of a batch that it treats differently
 
     @classmethod
     def union(cls, needs: Iterable["Needs"]) -> "Needs":
@@ -30,6 +32,7 @@ class Needs:
             all(n.continuous for n in needs),
             any(n.data_ends for n in needs),
             any(n.flow_map_ends for n in needs),
+            next((n.parts for n in needs if n.parts), ()),
         )
 
 

@@ -7,10 +7,11 @@ from torch import Tensor
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, StudentAndFake
 from discrete_meanflow.objective.base import Needs, Objective
+from discrete_meanflow.path import MatchingPaths, TeacherPairs
 from discrete_meanflow.path.mixed import part_sizes
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.simplex import delta, interpolate
-from discrete_meanflow.types import Logits, Point, Probs, Times
+from discrete_meanflow.types import Logits, Point, Probs, Tokens
 
 SMALLEST_DISTANCE = 0.05  # of a sample from the teacher's prediction, which scales the difference
 
@@ -18,16 +19,14 @@ SMALLEST_DISTANCE = 0.05  # of a sample from the teacher's prediction, which sca
 class DistributionMatching(Objective):
     r"""Match the law of the student's samples to the teacher's, at all noise levels.
 
-    A batch has two parts, ``MixedPaths(MatchingPaths, pairs)``. On the first, the student maps a
-    start x at r to symbols ``y = argmax q_theta(x, r, 1)``, which are noised again:
-    ``x_s = (1 - s) z' + s e_y``. With ``mu_T`` the teacher's diagonal at x_s and ``mu_F`` the fake
-    network's prediction of y from the same x_s and r,
+    A batch has two parts, ``MixedPaths(MatchingPaths, TeacherPairs)``. On the first, the student
+    maps noise z to symbols ``y = argmax q_theta(z, 0, 1)``, which are noised again:
+    ``x_s = (1 - s) z' + s e_y``. With ``mu_T`` and ``mu_F`` the diagonals of the teacher and of the
+    fake network at x_s,
 
         L = <stopgrad(mu_F - mu_T) / w, log q_theta> - log mu_F(y).
 
-    The first term counts with its gradient only: its value is 0, so L is a likelihood. The fake
-    network receives r as its second time, ``s + (1 - s) r``, which is its diagonal at r = 0. One
-    fake network for all starts, without r, would match only the mixture of their laws. Descent
+    The first term counts with its gradient only: its value is 0, so L is a likelihood. Descent
     raises the symbols that the teacher finds more likely than the fake network does; at
     ``mu_F = mu_T`` the student is stationary. The difference of scores of
     ``KL(student_s || teacher_s)`` is proportional to ``mu_F - mu_T``: distribution matching
@@ -44,10 +43,10 @@ class DistributionMatching(Objective):
         teacher: a kernel whose diagonal is trained; it is copied and frozen.
         pair_weight: weight of the cross-entropy on the second part.
         reverse: weight of the reverse KL divergence between fake and teacher prediction; the rest
-            is forward KL. Negative values seek fewer modes (Di[M]O's Jeffreys divergence).
+            is forward KL. Negative values are less mode-seeking (Di[M]O's Jeffreys divergence).
     """
 
-    needs = Needs(draws=1, continuous=True)
+    needs = Needs(draws=1, continuous=True, parts=(MatchingPaths, TeacherPairs))
     weight: Tensor
 
     def __init__(self, teacher: Kernel, pair_weight: float = 0.1, reverse: float = 0.0) -> None:
@@ -80,18 +79,29 @@ class DistributionMatching(Objective):
 
     def matching(self, fake: Kernel, path: PathSample, log_q: Logits) -> Tensor:
         """The loss of the first part, from the student's ``log q``."""
-        free = (path.r < 1).expand(log_q.shape[:-1])
-        symbols = torch.where(free, log_q.argmax(-1), path.x1)
-        sample = delta(symbols, fake.states, log_q.dtype)
-        noised = interpolate(path.y[..., 0, :], sample, path.s)
-        log_fake = fake(noised, path.s, start_time(path)).log_softmax(-1)
+        free, symbols, noised = self.draw(path, log_q)
+        log_fake = fake(noised, path.s, path.s).log_softmax(-1)
         with torch.no_grad():
             log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
             difference = self.difference(log_fake, log_real)
-            scale = _distance(sample, log_real.exp(), free).clamp(min=SMALLEST_DISTANCE)
-        student = (difference * (log_q - log_q.detach())).sum(-1) / scale
+            difference = difference / self.scale(symbols, log_real.exp(), free)[..., None]
+        student = (difference * (log_q - log_q.detach())).sum(-1)
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
         return torch.where(free, student + nll, 0.0).mean()
+
+    def draw(self, path: PathSample, log_q: Logits) -> tuple[Tensor, Tokens, Point]:
+        """The free positions, the student's symbols, and the noised sample."""
+        free = (path.r < 1).expand(log_q.shape[:-1])
+        symbols = torch.where(free, log_q.argmax(-1), path.x1)
+        sample = delta(symbols, log_q.shape[-1], log_q.dtype)
+        return free, symbols, interpolate(path.y[..., 0, :], sample, path.s)
+
+    def scale(self, symbols: Tokens, real: Probs, free: Tensor) -> Tensor:
+        """w: L1 distance of e_y from mu_T, averaged over free positions: ``(*batch, 1)``."""
+        distance = (delta(symbols, real.shape[-1], real.dtype) - real).abs().sum(-1)
+        distance = torch.where(free, distance, 0.0).sum(-1, keepdim=True)
+        distance = distance / free.sum(-1, keepdim=True).clamp(min=1)
+        return distance.clamp(min=SMALLEST_DISTANCE)
 
     def difference(self, log_fake: Logits, log_real: Logits) -> Tensor:
         """The gradient in the student's logits, up to scale: ``(*batch, D, V)``."""
@@ -105,14 +115,3 @@ class DistributionMatching(Objective):
 
     def extra_repr(self) -> str:
         return f"pair_weight={self.weight.item():g}, reverse={self.reverse:g}"
-
-
-def start_time(path: PathSample) -> Times:
-    """The second time of the fake network, which tells it the time r of the student's start."""
-    return path.s + (1 - path.s) * path.r
-
-
-def _distance(sample: Point, real: Probs, free: Tensor) -> Tensor:
-    """L1 distance of samples from predictions, averaged over free positions: ``(*batch, 1)``."""
-    distance = torch.where(free, (sample - real).abs().sum(-1), 0.0).sum(-1, keepdim=True)
-    return distance / free.sum(-1, keepdim=True).clamp(min=1)

@@ -20,9 +20,13 @@ class MixedPaths(Paths):
         self.process, self.length, self.conditioned = first.process, first.length, first.conditioned
         self.data_ends = all(part.data_ends for part in parts)
         self.flow_map_ends = all(part.flow_map_ends for part in parts)
-        self.parts = parts
+        self._parts = parts
         for i, part in enumerate(parts):
             self.add_module(str(i), part)
+
+    @property
+    def parts(self) -> tuple[Paths, ...]:
+        return self._parts
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         *outer, batch = shape

@@ -63,6 +63,14 @@ class TeacherPairs(Paths):
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor, persistent=False)
 
+    @classmethod
+    def among(cls, paths: Paths) -> "TeacherPairs":
+        """The teacher pairs of a student's training paths."""
+        for part in paths.parts:
+            if isinstance(part, cls):
+                return part
+        raise InputError("distillation: needs the student's problem, with teacher pairs")
+
     def subset(self, chosen: Tensor) -> "TeacherPairs":
         """Draws only the chosen pairs, bool ``(N,)``. It shares their memory."""
         rows = chosen.nonzero()[:, 0]

@@ -60,7 +60,7 @@ class KernelSampler(Sampler):
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
         start, end = self.grid[i : i + 2]
-        kernel = self.kernel.ending_at(end)
+        kernel = self.kernel.for_step(start, end)
         r, t = (self.times(carry.x, s, carry.observed) for s in (start, end))
         logits, free = kernel(carry.x, r, t), carry.memory
         if self.guidance != 1:

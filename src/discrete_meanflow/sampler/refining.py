@@ -55,7 +55,7 @@ class RefiningSampler(Sampler):
         return x, None
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
-        kernel, (noise, kept) = self.kernel.ending_at(1), carry.memory
+        kernel, (noise, kept) = self.kernel.for_step(0, 1), carry.memory
         space = kernel.space
         if i == 0:
             kept = carry.observed

@@ -30,7 +30,7 @@ class RestartSampler(Sampler):
         self.starts, self.process = kernel.even_grid(k), OneHotFlow(kernel.states)
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
-        kernel, x = self.kernel.ending_at(1), carry.x
+        kernel, x = self.kernel.for_step(self.starts[i], 1), carry.x
         r, t = (self.times(x, s, carry.observed) for s in (self.starts[i], 1.0))
         if i:  # observed positions have r = 1 and get no noise
             x = self.process.corrupt(self.symbols(x, g), r, g).to(x.dtype)

@@ -102,13 +102,12 @@ class FlowMapDistillation:
 
     def report(self, problem: Problem, teacher: Kernel) -> PairReport:
         """Statistics of the teacher pairs of a student's problem."""
-        parts = problem.paths.parts if isinstance(problem.paths, MixedPaths) else ()
-        for data, pairs in itertools.pairwise(parts):
-            if isinstance(data, DataPaths) and isinstance(pairs, TeacherPairs):
-                kernel = FlowMapKernel(DiagonalNetwork(teacher.network), pairs.process.states)
-                with torch.autocast(teacher.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-                    return describe_pairs(pairs, data.data, ODESampler(kernel, self.steps))
-        raise InputError("distillation: the report needs the student's problem")
+        pairs, data = TeacherPairs.among(problem.paths), problem.paths.parts[0]
+        if not isinstance(data, DataPaths):
+            raise InputError("distillation: the report needs the student's problem")
+        kernel = FlowMapKernel(DiagonalNetwork(teacher.network), pairs.process.states)
+        with torch.autocast(teacher.device.type, torch.bfloat16, enabled=self.recipe.bf16):
+            return describe_pairs(pairs, data.data, ODESampler(kernel, self.steps))
 
     def teacher_pairs(
         self,

@@ -1,5 +1,6 @@
 """Distribution matching distillation: train the student on its own samples."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,10 @@ from discrete_meanflow.training.problem import Problem, Recipe
 class MatchingDistillation:
     """A third training stage: :class:`DistributionMatching` of the student to the teacher.
 
-    It trains maps to time 1, from noise and from states inside the teacher's trajectories: half of
-    each batch are starts of the student. The other half are the teacher pairs of the second stage
-    that end at time 1, whose cross-entropy keeps modes that distribution matching alone would drop.
-    The result belongs in a
-    :class:`MatchedFlowMap` beside the student of the second stage, whose steps compose.
+    It trains the map (0, 1). Half of each batch is noise; the other half are the teacher pairs of
+    the second stage at (0, 1), whose cross-entropy keeps modes that distribution matching alone
+    would drop. The result belongs in a :class:`MatchedFlowMap` beside the student of the second
+    stage, whose steps compose.
 
     Args:
         recipe: of the training.
@@ -32,14 +32,6 @@ class MatchingDistillation:
     fake_rate: float = 3.0
     reverse: float = 0.0
 
-    def __post_init__(self) -> None:
-        batch, accumulate = self.recipe.batch, self.recipe.accumulate
-        if batch % (2 * accumulate):  # else a part would mistake starts for pairs
-            raise InputError(
-                f"distribution matching: needs a batch that 2 * accumulate divides, got {batch} "
-                f"and accumulate={accumulate}"
-            )
-
     def problem(self, first: Problem, second: Problem, teacher: Kernel) -> Problem:
         """The problem of this stage.
 
@@ -50,11 +42,10 @@ class MatchingDistillation:
         """
         if not isinstance(first.paths, DataPaths):
             raise InputError("distribution matching: needs a problem on data, with DataPaths")
-        pairs = _teacher_pairs(second)
-        ending = pairs.times[:, 1] == 1
-        ends = pairs.subset(ending) if bool(ending.any()) else pairs
+        pairs = TeacherPairs.among(second.paths)
+        full = (pairs.times[:, 0] == 0) & (pairs.times[:, 1] == 1)
         return Problem(
-            MixedPaths(MatchingPaths(first.paths, pairs), ends),
+            MixedPaths(MatchingPaths(first.paths), pairs.subset(full)),
             lambda: self.pair(first.kernel(), first.kernel()),
             DistributionMatching(teacher, self.pair_weight, self.reverse),
         )
@@ -63,16 +54,7 @@ class MatchingDistillation:
         """What is trained: the student and the fake network, which starts from the teacher."""
         if not (isinstance(student, FlowMapKernel) and isinstance(fake, FlowMapKernel)):
             raise InputError("distribution matching needs FlowMapKernels: states are discrete")
-        return StudentAndFake(student, fake, self.fake_rate)
+        return StudentAndFake(student, copy.deepcopy(fake), self.fake_rate)
 
     def describe(self) -> dict[str, Any]:
         return {**vars(self), "recipe": self.recipe.describe()}
-
-
-def _teacher_pairs(problem: Problem) -> TeacherPairs:
-    """The teacher pairs of the second stage."""
-    parts = problem.paths.parts if isinstance(problem.paths, MixedPaths) else ()
-    for part in parts:
-        if isinstance(part, TeacherPairs):
-            return part
-    raise InputError("distribution matching: needs a second stage with teacher pairs")

@@ -47,6 +47,11 @@ class Problem:
                 f"problem: {type(self.objective).__name__} needs TeacherPairs, or DataPaths with "
                 "OnDiagonal times; other paths end in data that noise does not determine"
             )
+        if needs.parts and tuple(map(type, self.paths.parts)) != needs.parts:
+            names = ", ".join(part.__name__ for part in needs.parts)
+            raise InputError(
+                f"problem: {type(self.objective).__name__} needs MixedPaths({names}), in this order"
+            )
 
     @property
     def process(self) -> Process:

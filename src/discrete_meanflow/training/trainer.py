@@ -98,6 +98,7 @@ class Trainer:
         self.problem, self.recipe, self.seeds = problem, recipe, list(seeds)
         self.distributed = distributed or Distributed()
         self.distributed.check(recipe.batch // recipe.accumulate)
+        self._check_parts()
         self.device = torch.device(device)
         problem.paths.to(self.device)
         self.stack = SeedEnsemble(problem, seeds, self.device, recipe.ema_decay > 0, recipe.bf16)
@@ -119,6 +120,19 @@ class Trainer:
         )
         self.iteration = 0
         self.seconds = 0.0
+
+    def _check_parts(self) -> None:
+        """Raise unless each rank's share of a batch has equal parts."""
+        recipe, objective = self.recipe, self.problem.objective
+        count = recipe.accumulate * self.distributed.world_size
+        share = recipe.batch // count
+        parts = len(self.problem.paths.parts)
+        if share < parts or (objective.needs.parts and share % parts):
+            raise InputError(
+                f"recipe: {type(objective).__name__} needs a batch that {parts * count} divides "
+                f"({parts} parts, accumulate={recipe.accumulate}, "
+                f"{self.distributed.world_size} ranks), got {recipe.batch}"
+            )
 
     def _groups(self) -> list[dict[str, Any]]:
         """Parameter groups: one per learning rate relative to the recipe's."""
