@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from discrete_meanflow import KernelSampler, ODESampler, OneHotFlow, RefiningSampler, RestartSampler
+from discrete_meanflow import KernelSampler, ODESampler, OneHotFlow, RefiningSampler
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.model.options import FitOptions, ReadOptions
@@ -129,7 +129,7 @@ def samplers(kernel: Kernel, name: str) -> Iterator[tuple[str, Sampler]]:
         yield f"ode {TEACHER_STEPS}", ODESampler(kernel, TEACHER_STEPS)
         return
     yield from ((f"kernel {k}", KernelSampler.steps(kernel, k)) for k in KERNEL_STEPS)
-    yield from ((f"restart {k}", RestartSampler(kernel, k)) for k in FEW_STEPS)
+    yield from ((f"restart {k}", KernelSampler.restarts(kernel, k)) for k in FEW_STEPS)
     yield from ((f"refining {k}", RefiningSampler(kernel, k)) for k in FEW_STEPS)
 
 

@@ -122,7 +122,6 @@ from discrete_meanflow.sampler import (
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,
     RefiningSampler as RefiningSampler,
-    RestartSampler as RestartSampler,
     Sampler as Sampler,
     UnmaskingSampler as UnmaskingSampler,
 )

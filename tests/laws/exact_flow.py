@@ -58,3 +58,14 @@ def twins_problem(objective, conditioning=0.0, process=TWINS_PROCESS):
     """Three positions that are always equal."""
     paths = DataPaths(process, TWINS, ClockUniform(2, 0.2), conditioning)
     return Problem(paths, lambda: FlowMapKernel(FlatMLP(2, 3, 64, 1), 2), objective)
+
+
+EXACT = FlowMapKernel(ExactFlow(), 3)
+
+
+def pair_law(observed):
+    """The law of ``3 y_0 + y_1``, or that given ``y_0 = 1``."""
+    law = LAW.log_prob(torch.cartesian_prod(torch.arange(3), torch.arange(3))).exp().reshape(3, 3)
+    if observed:
+        law = torch.zeros_like(law).index_copy(0, torch.tensor([1]), law[1:2] / law[1].sum())
+    return law.flatten()

@@ -3,12 +3,15 @@
 import pytest
 import torch
 
+from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, MatchedFlowMap
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import KernelSampler, ODESampler, RefiningSampler, RestartSampler
+from discrete_meanflow.sampler import KernelSampler, ODESampler, RefiningSampler
+from laws.exact_flow import EXACT, PROCESS, pair_law
 from problems import seeded
+from statistics_of_draws import passes_chi_square
 
 V, D = 3, 4
 FLOW = OneHotFlow(V)
@@ -48,8 +51,8 @@ def evaluated():
 
 @pytest.mark.parametrize("observed", [False, True])
 def test_one_step_has_its_own_network(observed):
-    for sampler in (KernelSampler, lambda k: RefiningSampler(k, 1), lambda k: RestartSampler(k, 1)):
-        assert torch.equal(sample(sampler(BOTH), observed), sample(sampler(ONE), observed))
+    for made in (KernelSampler.steps, KernelSampler.restarts, RefiningSampler):
+        assert torch.equal(sample(made(BOTH, 1), observed), sample(made(ONE, 1), observed))
 
 
 def test_refined_samples_are_one_step_samples():
@@ -63,17 +66,29 @@ def test_other_steps_use_the_flow_map():
 
 
 @pytest.mark.parametrize("guidance", [1.0, 2.0])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_guidance_uses_one_network_in_each_step(steps, guidance, evaluated):
-    sampler = KernelSampler.steps(BOTH, steps, guidance=guidance)
-    sample(sampler, observed=True)
-    network = "one step" if steps == 1 else "flow map"
-    assert evaluated == [network] * (steps if guidance == 1 else 2 * steps)
+@pytest.mark.parametrize("make", [KernelSampler.steps, KernelSampler.restarts])
+@pytest.mark.parametrize("k", [1, 3])
+def test_samples_begin_with_the_one_step(k, make, guidance, evaluated):
+    sample(make(BOTH, k, guidance=guidance), observed=True)
+    networks = ["one step"] + ["flow map"] * (k - 1)
+    assert evaluated == [name for name in networks for _ in range(1 if guidance == 1 else 2)]
 
 
-def test_restarts_use_the_flow_map_after_the_first_step(evaluated):
-    sample(RestartSampler(BOTH, 3))
-    assert evaluated == ["one step", "flow map", "flow map"]
+def test_steps_restart_earlier_the_more_there_are():
+    assert BOTH.grid(4)[:2] == BOTH.grid(1) == [0, 1]
+    for k, expected in ((2, [2**-0.5, 1]), (4, [1 / 2, 2 / 3, 5 / 6, 1])):
+        clock = DecodingClock(V)(torch.tensor(BOTH.grid(k)[2:]).double())
+        assert clock.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("observed", [False, True])
+def test_samples_of_two_exact_networks_are_exact(k, observed):
+    kernel, n = MatchedFlowMap(EXACT, EXACT), 4000
+    condition = (torch.ones(n, 2, dtype=torch.long), (torch.arange(2) < 1).expand(n, 2))
+    start = PROCESS.source((n, 2), seeded())
+    y = KernelSampler.steps(kernel, k).sample(start, seeded(1), *(condition if observed else ()))
+    assert passes_chi_square(3 * y[:, 0] + y[:, 1], pair_law(observed))
 
 
 @pytest.mark.parametrize("observed", [False, True])

@@ -23,7 +23,6 @@ from discrete_meanflow.sampler import (
     KernelSampler,
     ODESampler,
     RefiningSampler,
-    RestartSampler,
     UnmaskingSampler,
     chunk,
     forbid,
@@ -55,7 +54,7 @@ SAMPLERS = {
     "kernel, continuous": (KernelSampler.steps(FLOW_MAP, 3), PROCESS),
     "ODE": (ODESampler(FLOW_MAP, 3), PROCESS),
     "refining": (RefiningSampler(FLOW_MAP, 3), PROCESS),
-    "restart": (RestartSampler(FLOW_MAP, 3), PROCESS),
+    "restarts": (KernelSampler.restarts(FLOW_MAP, 3), PROCESS),
     "unmasking": (UnmaskingSampler(FACTORISED, [[0], [1]]), MASKING),
 }
 every_sampler = pytest.mark.parametrize(("sampler", "process"), SAMPLERS.values(), ids=SAMPLERS)
@@ -147,7 +146,7 @@ def observed_one(n=4000):
     return TWINS_PROCESS.source((n, 3), seeded()), torch.ones(n, 3, dtype=torch.long), observed
 
 
-@pytest.mark.parametrize("kind", [RefiningSampler, RestartSampler])
+@pytest.mark.parametrize("kind", [RefiningSampler, KernelSampler.restarts])
 def test_further_evaluations_keep_positions_dependent(twins, kind):
     x = TWINS_PROCESS.source((4000, 3), seeded())
     one, three = (kind(twins, k).sample(x, seeded()).double() for k in (1, 3))
@@ -162,9 +161,9 @@ def test_further_evaluations_keep_positions_dependent(twins, kind):
         KernelSampler,
         lambda kernel: KernelSampler.steps(kernel, 4),
         lambda kernel: RefiningSampler(kernel, 2),
-        lambda kernel: RestartSampler(kernel, 2),
+        lambda kernel: KernelSampler.restarts(kernel, 2),
     ],
-    ids=["one step", "four steps", "refining", "restart"],
+    ids=["one step", "four steps", "refining", "restarts"],
 )
 def test_generated_positions_follow_observed_ones(twins, made):
     x, tokens, observed = observed_one()

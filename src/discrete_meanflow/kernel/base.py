@@ -62,9 +62,13 @@ class Kernel(nn.Module, ABC):
         """The learning rate of a parameter relative to that of the recipe."""
         return 1.0
 
-    def even_grid(self, k: int) -> list[float]:
-        """Start times of k steps from 0 to 1 that are equally difficult."""
-        return [i / k for i in range(k)]
+    def times_between(self, start: float, k: int) -> list[float]:
+        """The k + 1 times of k equally difficult steps from start to 1."""
+        return [start + (1 - start) * i / k for i in range(k)] + [1.0]
+
+    def grid(self, k: int) -> list[float]:
+        """The times of samples in k steps, for :class:`KernelSampler`."""
+        return self.times_between(0.0, k)
 
     def probs(self, x: State, r: Times, t: Times) -> Probs:
         """``K_theta(., x, r, t)``: shape ``(*batch, n)``. Differentiable, unchecked."""

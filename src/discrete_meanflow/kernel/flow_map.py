@@ -3,6 +3,7 @@ from torch import nn
 
 from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.kernel.endpoint import EndpointKernel
+from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.schedule import AlphaSchedule, Linear
 from discrete_meanflow.simplex import categorical, interpolate
 from discrete_meanflow.state import Continuous
@@ -36,9 +37,15 @@ class FlowMapKernel(EndpointKernel):
         """
         return x.argmax(-1) if g is None else categorical(x.clamp(min=0), g)
 
-    def even_grid(self, k: int) -> list[float]:
-        even = torch.arange(k, dtype=torch.float64) / k
-        return DecodingClock(self.states).inverse(even).tolist()
+    def renoise(self, symbols: Tokens, r: Times, g: torch.Generator) -> Point:
+        """``(1 - r) z + r e_y`` with fresh noise z."""
+        return OneHotFlow(self.states).corrupt(symbols, r, g).to(r.dtype)
+
+    def times_between(self, start: float, k: int) -> list[float]:
+        clock, times = DecodingClock(self.states), torch.tensor([start, 1.0], dtype=torch.float64)
+        first, last = clock(times).tolist()
+        even = torch.linspace(first, last, k + 1, dtype=torch.float64)
+        return [*clock.inverse(even[:-1]).tolist(), 1.0]
 
     def extra_repr(self) -> str:
         return f"states={self.states}, schedule={self.schedule}"

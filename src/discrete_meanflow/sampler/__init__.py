@@ -14,7 +14,6 @@ from discrete_meanflow.sampler.logits import (
 )
 from discrete_meanflow.sampler.ode import ODESampler as ODESampler
 from discrete_meanflow.sampler.refining import RefiningSampler as RefiningSampler
-from discrete_meanflow.sampler.restart import RestartSampler as RestartSampler
 from discrete_meanflow.sampler.two_way_ode import TwoWayODE as TwoWayODE
 from discrete_meanflow.sampler.unmasking import (
     UnmaskingSampler as UnmaskingSampler,
