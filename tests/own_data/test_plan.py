@@ -48,31 +48,51 @@ def choose(codec, device, size, world_size=1, **options):
 def test_long_runs_are_compiled():
     codec = ArrayCodec((4,), 4)
     plan = choose(codec, "cpu", 1e4)
-    assert [plan_steps(plan, codec, "cpu", n).compiled for n in (100, 5999, 6000)] == [
-        0,
-        0,
-        1,
-    ]
+    compiled = [plan_steps(plan, codec, "cpu", n).compiled for n in (100, 5999, 6000)]
+    assert compiled == [False, False, True]
+
+
+FEW, MANY = sizing.MANY_RECORDS - 1, sizing.MANY_RECORDS
 
 
 def test_small_states_get_a_small_network_and_large_batches_on_a_cpu():
     small, large = ArrayCodec((3,), 4), ArrayCodec((16,), 16)
-    assert default_size(large, "cpu", 10**6) == sizing.CPU_SIZE
-    assert default_size(small, "cpu", 10**6) == sizing.CPU_SIZE * 12 / sizing.SMALL_STATE
-    plans = [choose(codec, "cpu", default_size(codec, "cpu", 10**6)) for codec in (small, large)]
+    assert default_size(large, "cpu", 16 * FEW) == sizing.CPU_SIZE
+    assert default_size(small, "cpu", 3 * FEW) == sizing.CPU_SIZE * 12 / sizing.SMALL_STATE
+    plans = [choose(codec, "cpu", default_size(codec, "cpu", 10**4)) for codec in (small, large)]
     assert plans[0].width < plans[1].width
     assert plans[0].batch > plans[1].batch
     assert plans[0].ode_steps > plans[1].ode_steps
     assert choose(small, "cuda", 1e5).batch == choose(large, "cuda", 1e5).batch
 
 
+def test_many_records_get_a_small_network_on_a_cpu():
+    """Unless the state is large, whose first and last layer would be most of the network."""
+    names, windows = ArrayCodec((15,), 27), ArrayCodec((64,), 27)
+    few, many = (default_size(names, "cpu", 15 * n) for n in (FEW, MANY))
+    assert few == sizing.CPU_SIZE
+    assert many == pytest.approx(4.02e5, rel=0.01)
+    assert choose(names, "cpu", many).batch > choose(names, "cpu", few).batch
+    assert default_size(windows, "cpu", 64 * MANY) == sizing.CPU_SIZE
+
+
+def test_tiny_states_have_muon_and_no_third_stage():
+    tiny, small = ArrayCodec((8,), 4), ArrayCodec((15,), 27)
+    kinds = [
+        (plan.muon_ratio > 0, plan.matching_steps > 0)
+        for plan in (
+            choose(tiny, "cpu", 1e5), choose(tiny, "cpu", 1e5, matching="yes"),
+            choose(small, "cpu", 1e5), choose(small, "cpu", 1e5, matching="no"),
+        )
+    ]  # fmt: skip
+    assert kinds == [(True, False), (False, True), (False, True), (False, False)]
+
+
 def test_small_data_gets_a_small_network_on_a_gpu():
     few = ArrayCodec((4,), 4)
-    assert default_size(few, "cpu", 10**6) == default_size(few, "cpu", 10**9)
     assert default_size(few, "cuda", 10**6) == 3e6
-    assert (
-        default_size(ArrayCodec((4,), 2**10), "cuda", 10**6) == 6e6
-    )  # a symbol carries as much as two letters
+    # A symbol of a large alphabet carries as much as two letters.
+    assert default_size(ArrayCodec((4,), 2**10), "cuda", 10**6) == 6e6
     wide = [[str(i), str(i % 2)] for i in range(2**10)]
     table = TableCodec.of(["a", "b"], wide)
     assert default_size(table, "cuda", 10**6) == pytest.approx(4.5e6)  # two letters and one
@@ -195,10 +215,10 @@ def test_transformer_has_minibatch_ot_and_muon():
 
     Nor is there with a third stage, whose formula holds for independent noise.
     """
-    images, words = ArrayCodec((80, 80), 3), dataset_from_python(WORDS)[1].codec
+    images, names = ArrayCodec((80, 80), 3), ArrayCodec((15,), 27)
     plans = {
         codec: choose(codec, "cpu", 1e4, matching="no")
-        for codec in (images, LabelledCodec(images, ("a", "b")), words)
+        for codec in (images, LabelledCodec(images, ("a", "b")), names)
     }
     kinds = [(plan.heads > 0, plan.minibatch_ot, plan.muon_ratio) for plan in plans.values()]
     assert kinds == [(True, 1024, 4.0), (True, 0, 4.0), (False, 0, 0.0)]

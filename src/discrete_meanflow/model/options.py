@@ -98,7 +98,7 @@ class FitOptions(_Checked):
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
         matching: Whether to train the third stage, distribution matching; auto leaves it out of
-            networks of fewer than 500,000 parameters, where it does not pay.
+            states of fewer than 54 numbers (positions times symbols), where it does not pay.
         seed: Random seed for the split, initialisation and training.
         held_out: Records kept for evaluation (default: 15 %, at most 10,000).
         device: Device to train on.
