@@ -241,7 +241,7 @@ def test_terminated_command_keeps_the_target_of_a_link(tmp_path, capsys):
     def stopped():
         with open_output(tmp_path / "link") as file:
             file.write(b"new")
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     assert run_guarded(stopped) == 130
     assert (tmp_path / "target").read_text() == "old"
