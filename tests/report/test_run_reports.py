@@ -84,7 +84,7 @@ def test_learning_curves_are_those_of_the_log(runs):
         expected = [[str(line["iteration"]), f"{line['loss']:.7g}"] for line in own]
         assert shown[f"loss: {stage}"] == {stage: expected}
         start = end
-    assert set(shown["records per second"]) == {"teacher", "student", "matching"}
+    assert set(shown["tokens per second"]) == {"teacher", "student", "matching"}
     total = next(table for table in tables(page) if len(table[0]) == 0 and len(table) == 4)
     seconds = sum(float(row[3][1]) for row in total[1:])
     assert seconds == pytest.approx(lines[-1]["seconds"])

@@ -1,6 +1,7 @@
 """The training of a run: time, speed and learning curves of its stages."""
 
 import itertools
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from discrete_meanflow.model.grid import Cell, Grid
 from discrete_meanflow.report.blocks import Block, Charts, Details, Facts, Json, Note, Table
 from discrete_meanflow.report.chart import Chart, Series
 
-HEAD = ("stage", "steps", "of", "seconds", "records / s", "last loss")
+HEAD = ("stage", "steps", "of", "seconds", "tokens / s", "last loss")
 STEP = "training step"
 END = {"symbol_tv": "symbol TV", "distinct": "distinct records"}
 
@@ -19,6 +20,7 @@ class Stage:
     """A stage of training and the lines of its log.
 
     Args:
+        name: of the stage.
         start: steps of all stages before.
         steps: planned.
         before: seconds of all stages before.
@@ -28,7 +30,6 @@ class Stage:
     name: str
     start: int
     steps: int
-    batch: int
     before: float
     lines: tuple[Json, ...]
 
@@ -45,7 +46,7 @@ class Stage:
         counts = Cell(self.name), Cell(f"{self.done:,}"), Cell(f"{self.steps:,}")
         if not self.lines:
             return *counts, Cell(""), Cell(""), Cell("")
-        speed = self.done * self.batch / max(self.seconds, 1e-9)
+        speed = statistics.median(float(line["tokens_per_second"]) for line in self.lines)
         loss = Cell.decimals(self.lines[-1]["loss"])
         return *counts, Cell.decimals(self.seconds, 1), Cell(f"{speed:,.0f}"), loss
 
@@ -55,14 +56,9 @@ class Stage:
         return Series.of(name, color, (line["iteration"] for line in self.lines), losses)
 
     def speed(self, color: int) -> Series:
-        """Records per second against the training step."""
-        steps = [self.start, *(line["iteration"] for line in self.lines)]
-        seconds = [self.before, *(float(line["seconds"]) for line in self.lines)]
-        speeds = [
-            (steps[i] - steps[i - 1]) * self.batch / max(seconds[i] - seconds[i - 1], 1e-9)
-            for i in range(1, len(steps))
-        ]
-        return Series.of(self.name, color, steps[1:], speeds)
+        """Tokens per second against the training step."""
+        speeds = (line.get("tokens_per_second") for line in self.lines)
+        return Series.of(self.name, color, (line["iteration"] for line in self.lines), speeds)
 
 
 def read_stages(folder: Path, plan: Json) -> list[Stage]:
@@ -76,7 +72,7 @@ def read_stages(folder: Path, plan: Json) -> list[Stage]:
         steps = int(plan.get(f"{name}_steps", 0))
         own = tuple(line for line in lines if start < line["iteration"] <= start + steps)
         if steps:
-            stages.append(Stage(name, start, steps, int(plan["batch"]), seconds, own))
+            stages.append(Stage(name, start, steps, seconds, own))
         start, seconds = start + steps, float(own[-1]["seconds"]) if own else seconds
     return stages
 
@@ -94,7 +90,7 @@ def training_blocks(record: Callable[[str], Json], stages: Sequence[Stage]) -> I
             for stage in logged
         ]
         speeds = [stage.speed(colors[stage.name]) for stage in logged]
-        charts.append(Chart.of("records per second", STEP, speeds))
+        charts.append(Chart.of("tokens per second", STEP, speeds))
         yield Charts(tuple(itertools.chain(*charts)))
     else:
         planned = ", ".join(f"{stage.steps:,} {stage.name} steps" for stage in stages)
