@@ -123,7 +123,7 @@ def test_page_needs_a_folder_of_its_own(case, model, tmp_path, package, quick, m
         monkeypatch.chdir(folder)
         folder = Path(".")
     message = {"file": "is not a folder", "foreign": "did not write, such as index.html",
-               "current": "is the current folder"}[case]  # fmt: skip
+               "current": "contains the current folder"}[case]  # fmt: skip
     before = contents(tmp_path)
     with pytest.raises(InputError, match=message):
         sites.export_site(model, folder, package)

@@ -43,8 +43,8 @@ def check_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; choose another name")
-    if folder == Path.cwd():
-        raise InputError(f"{folder} is the current folder, which cannot be replaced; leave it")
+    if Path.cwd().is_relative_to(folder):
+        raise InputError(f"{folder} contains the current folder and cannot be replaced; leave it")
     marker = folder / MARKER
     listed = read_json(marker).get("files") if marker.is_file() else None
     digests = listed if isinstance(listed, dict) else {}
@@ -62,8 +62,12 @@ def _digest(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[str]:
-    """The names of all files and links in a folder and its subfolders."""
-    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    """The names of all files, links and empty folders in a folder and its subfolders."""
+
+    def holds_others(path: Path) -> bool:
+        return path.is_dir() and not path.is_symlink() and any(path.iterdir())
+
+    paths = (path for path in folder.rglob("*") if not holds_others(path))
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
