@@ -264,9 +264,11 @@ def test_blocks_and_batches_fit_into_memory():
         steps = 12 * plan.parameters * plan.batch * (codec.length if plan.heads else 1)
         assert plan.block == 1 or plan.block * steps <= sizing.CPU_BLOCK
     assert choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, world_size=3).batch % 3 == 0
-    assert choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, accumulate=200).batch == 200
+    assert choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, accumulate=200).batch == 400
     with pytest.raises(InputError, match="are too many"):
         choose(ArrayCodec((100_000,), 10_000), "cpu", sizing.CPU_SIZE)
+    with pytest.raises(InputError, match="a batch of 2 is too small for 2 ranks"):
+        choose(ArrayCodec((4, 4), 16), "cpu", sizing.CPU_SIZE, world_size=2, batch=2)
 
 
 @pytest.mark.parametrize("matching", [0, 30])

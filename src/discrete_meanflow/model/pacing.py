@@ -83,7 +83,7 @@ def plan_minutes(
         plan,
         teacher_steps=1000,
         student_steps=1000,
-        matching_steps=1000 * plan.matching_steps,
+        matching_steps=1000 if plan.matching_steps else 0,
         teacher_pairs=chunk,
         compiled=minutes >= COMPILE_MINUTES,
         batch=plan.batch // world_size,

@@ -75,6 +75,11 @@ def choose_plan(
     if batch is None:
         batch = _default_batch(codec, gpu, size, multiple_of=world_size * accumulate)
     Distributed(world_size).check(batch // accumulate)
+    if batch < 2 * world_size * accumulate:
+        raise InputError(
+            f"a batch of {batch} is too small for {world_size} ranks: a rank needs at least "
+            f"{2 * accumulate} records, of which half are teacher pairs"
+        )
     width, layers, heads = _network_shape(codec, gpu, size)
     small, tiny = _is_small_mlp(codec, gpu, size), codec.vocabulary * codec.length < TINY_STATE
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
@@ -130,4 +135,4 @@ def _default_batch(codec: Codec, gpu: bool, size: float, multiple_of: int) -> in
             f"{codec.length:,} positions of {codec.vocabulary:,} symbols are too many: one record "
             f"takes {record / 2**20:,.0f} MiB; use shorter records or fewer symbols"
         )
-    return max(1, batch // multiple_of) * multiple_of
+    return max(2, batch // multiple_of) * multiple_of  # half of it are teacher pairs

@@ -209,6 +209,7 @@ class FlowMapDistillation:
         u = torch.rand(len(start), self.steps + 2, generator=g, device=g.device)
         first, last = u[:, 1:].argsort(-1)[:, :2].sort(-1).values.unbind(-1)  # places on the grid
         full = u[:, 0] < self.full_interval_fraction
+        full[:1] |= self.full_interval_fraction > 0  # distribution matching needs one such pair
         first, last = first.masked_fill(full, 0), last.masked_fill(full, self.steps)
         from_data = ode.backward[:, None]
         record = delta(x1, start.shape[-1], start.dtype)
