@@ -102,6 +102,13 @@ def test_direct_calls_choose_the_network_by_their_times(r, t, observed):
     assert torch.equal(BOTH(x, *times), expected(x, *times))
 
 
+def test_direct_calls_choose_the_network_of_each_sequence():
+    x = FLOW.source((2, D), seeded(5))
+    r, t = torch.zeros(2, 1), torch.tensor([[1.0], [0.5]])
+    expected = torch.stack([ONE(x, r, t)[0], FIRST(x, r, t)[1]])
+    assert torch.equal(BOTH(x, r, t), expected)
+
+
 def test_states_must_agree():
     with pytest.raises(InputError, match="the one step Continuous"):
         MatchedFlowMap(FIRST, FlowMapKernel(FlatMLP(V + 1, D, 8, 1), V + 1))

@@ -30,13 +30,18 @@ class MatchedFlowMap(FlowMapKernel):
         self.one_step = one_step
 
     def forward(self, x: Point, r: Times, t: Times) -> Logits:
+        """Both networks, and for each sequence the answer of its own.
+
+        ``for_step`` gives the kernel that evaluates one network.
+        """
         full = (t == 1) & ((r == 0) | (r == 1))  # observed positions have r = t = 1
-        return self.one_step(x, r, t) if bool(full.all()) else super().forward(x, r, t)
+        whole = full.all(-1)[..., None, None]
+        return torch.where(whole, self.one_step(x, r, t), super().forward(x, r, t))
 
     def grid(self, k: int) -> list[float]:
         """The one step, then noise again and k - 1 steps of the flow map from ``tau = k^-1/2``.
 
-        With few steps little of the matched sample is generated again, with many nearly all.
+        The more steps, the more of the matched sample is generated again.
         """
         if k == 1:
             return [0.0, 1.0]
@@ -45,4 +50,6 @@ class MatchedFlowMap(FlowMapKernel):
         return [0.0, 1.0, *self.times_between(restart, k - 1)]
 
     def for_step(self, r: float, t: float) -> FlowMapKernel:
-        return self.one_step if (r, t) == (0, 1) else self
+        if (r, t) == (0, 1):
+            return self.one_step
+        return FlowMapKernel(self.network, self.states, self.schedule)
