@@ -134,4 +134,4 @@ def generator(kernel: Kernel, stages: Stages) -> Kernel:
     if not isinstance(kernel, StudentAndFake):
         return kernel
     assert isinstance(stages.student, FlowMapKernel)
-    return MatchedFlowMap(stages.student, kernel.student)
+    return MatchedFlowMap(stages.student, kernel.student())

@@ -220,7 +220,7 @@ def test_the_teacher_is_frozen():
 
 def test_the_student_alone_is_a_copy():
     both = StudentAndFake(flow_map(1), flow_map(2))
-    alone, path = both.student, batch()
+    alone, path = both.student(), batch()
     assert type(alone) is FlowMapKernel
     assert torch.equal(alone(path.x, path.r, path.t), both(path.x, path.r, path.t))
     with torch.no_grad():
@@ -307,7 +307,7 @@ def test_matching_teaches_dependence_that_the_student_lacks(seed):
     third = MatchingDistillation(recipe, pair_weight=0.0)
     start = third.pair(student, teacher)
     trained = train_kernel(third.problem(first, second, teacher), recipe, seed, start=start)
-    before, after = joint_tv(student), joint_tv(trained.student)
+    before, after = joint_tv(student), joint_tv(trained.student())
     assert before > 0.3
     assert after < 0.6 * before, (before, after)
 
@@ -337,7 +337,7 @@ def test_one_step_samples_have_the_law_of_the_teacher():
     start = StudentAndFake(student, teacher, 10.0)
     trained = train_kernel(problem, recipe, 0, start=start)
     heads = []
-    for kernel in (student, trained.student):
+    for kernel in (student, trained.student()):
         g = seeded(1)
         samples = KernelSampler(kernel).sample(COIN.source((20_000, 1), g), g)
         heads.append(samples.double().mean().item())
@@ -365,7 +365,8 @@ SECOND = Problem(MixedPaths(DATA, pairs()), FIRST.kernel, PairCrossEntropy())
         (lambda: DistributionMatching(DISCRETE), "BoundaryKernel has discrete states"),
         (lambda: DistributionMatching(flow_map(0), -1), "pair_weight must be >= 0, got -1"),
         (lambda: DistributionMatching(flow_map(0))(flow_map(1), batch()), "a StudentAndFake, not"),
-        (lambda: StudentAndFake(flow_map(0), flow_map(0), 0), "fake_rate must be > 0, got 0"),
+        (lambda: DistributionMatching(flow_map(0), reverse=float("nan")), "reverse must be finite"),
+        (lambda: StudentAndFake(flow_map(0), flow_map(0), 0), "must be finite and > 0, got 0"),
         (
             lambda: StudentAndFake(flow_map(0), FlowMapKernel(FlatMLP(5, D, 16, 1), 5)),
             "the student has .* the fake network",

@@ -38,7 +38,7 @@ class Train:
 
         from discrete_meanflow.device import find_device
         from discrete_meanflow.model.run_folder import is_trained, read_config
-        from discrete_meanflow.model.training_record import sampling_note
+        from discrete_meanflow.model.training_record import divergence_note, sampling_note
         from discrete_meanflow.training import Distributed
 
         others = replace(self, resume=None, fit=replace(self.fit, device="auto"))
@@ -59,8 +59,9 @@ class Train:
             _train(folder, config, console, distributed)
         except (Interrupted, KeyboardInterrupt) as stop:
             raise type(stop)(f"dmf train --resume {folder}") from None
-        if note := sampling_note(folder, config):
-            print_line(console, f"note: {note}")
+        for note in (divergence_note(folder), sampling_note(folder, config)):
+            if note is not None:
+                print_line(console, f"note: {note}")
         print_line(console, f"trained: {folder}; next: dmf sample {folder}")
 
     def _prepare(self, folder: Path, console: "Console", distributed: "Distributed") -> "Config":

@@ -1,4 +1,5 @@
 import copy
+import math
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel.flow_map import FlowMapKernel
@@ -26,12 +27,13 @@ class StudentAndFake(FlowMapKernel):
                 f"distribution matching: the student has {student.space}, the fake network "
                 f"{fake.space}"
             )
-        if not fake_rate > 0:
-            raise InputError(f"distribution matching: fake_rate must be > 0, got {fake_rate:g}")
+        if not 0 < fake_rate < math.inf:
+            raise InputError(
+                f"distribution matching: fake_rate must be finite and > 0, got {fake_rate:g}"
+            )
         super().__init__(student.network, student.states, student.schedule)
         self.fake, self.fake_rate = fake, fake_rate
 
-    @property
     def student(self) -> FlowMapKernel:
         """A copy of the student alone."""
         return copy.deepcopy(FlowMapKernel(self.network, self.states, self.schedule))

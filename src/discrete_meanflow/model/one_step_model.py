@@ -32,7 +32,7 @@ from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.model.train import train
-from discrete_meanflow.model.training_record import sampling_note
+from discrete_meanflow.model.training_record import divergence_note, sampling_note
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.training import Distributed
@@ -123,7 +123,8 @@ class OneStepModel:
                     warnings.warn(f"fit: {card[hint]}", stacklevel=2)
             model = cls._train(folder, config, distributed, on_progress)
         except BaseException as error:
-            if temporary is not None and not isinstance(error, Interrupted):  # that can resume
+            saved = (folder / run_folder.CHECKPOINTS[0]).exists()  # which the error names
+            if temporary is not None and not saved and not isinstance(error, Interrupted):
                 shutil.rmtree(temporary, ignore_errors=True)
             raise
         if temporary is not None:
@@ -147,6 +148,8 @@ class OneStepModel:
             train(folder, config, distributed, on_progress)
         except Interrupted:
             raise Interrupted(f"OneStepModel.resume({str(folder)!r})") from None
+        if note := divergence_note(folder):
+            warnings.warn(note, stacklevel=3)
         return cls(folder, config, read_weights(folder, config).to(distributed.device))
 
     @classmethod

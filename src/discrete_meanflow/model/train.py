@@ -17,6 +17,7 @@ from discrete_meanflow.model.plan import STAGES
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.training_record import (
+    DIVERGENCE,
     composition_residual,
     steps_done,
     write_training_record,
@@ -62,6 +63,10 @@ def train(
                     write_training_record(folder, kernel, config, tokens, training.notes)
 
 
+class DivergedError(InputError):
+    """A loss that grew far above its first value, or is not finite."""
+
+
 class RunTraining:
     """The stages of a run, its log and its progress events. The first rank reports."""
 
@@ -81,7 +86,8 @@ class RunTraining:
     @property
     def notes(self) -> Json:
         """What the training record says about the stages."""
-        return {name: self.history[name] for name in (PAIRS, RESIDUAL) if name in self.history}
+        notes = (PAIRS, RESIDUAL, DIVERGENCE)
+        return {name: self.history[name] for name in notes if name in self.history}
 
     @property
     def history(self) -> Json:
@@ -97,8 +103,7 @@ class RunTraining:
         try:
             return self._train(first)
         except NotFiniteError as error:
-            step = self.stages.finished_steps + error.step
-            raise self._diverged(f"is {error.loss}", step) from None
+            raise self._not_finite(error) from None
 
     def _train(self, first: Problem) -> Kernel:
         plan = self.config.plan
@@ -112,15 +117,26 @@ class RunTraining:
         if self._unfinished(2):
             third = matching.problem(first, second, teacher)
         self.stages.kernels = [matching.pair(student, teacher)]
-        trained = self._stage(2, third)
-        assert isinstance(trained, StudentAndFake)
         assert isinstance(student, FlowMapKernel)
-        kernel = MatchedFlowMap(student, trained.student)
+        kernel = MatchedFlowMap(student, self._matched(third, student))
         self.history[RESIDUAL] = {
             "before matching": composition_residual(student, self.config),
             "after matching": composition_residual(kernel, self.config),
         }
         return kernel
+
+    def _matched(self, third: Problem, student: FlowMapKernel) -> FlowMapKernel:
+        """The student after the third stage; as it was before, if the fake network diverges."""
+        try:
+            trained = self._stage(2, third)
+        except NotFiniteError as error:
+            self.history[DIVERGENCE] = str(self._not_finite(error))
+        except DivergedError as error:
+            self.history[DIVERGENCE] = str(error)
+        else:
+            assert isinstance(trained, StudentAndFake)
+            return trained.student()
+        return copy.deepcopy(student)
 
     def _stage(self, stage: int, problem: Problem) -> Kernel:
         """Train a stage from its checkpoint to its end."""
@@ -178,13 +194,18 @@ class RunTraining:
             name, iteration, plan.steps, loss, seconds, stage=stage, work_done=work_done
         )
 
-    def _diverged(self, change: str, step: int) -> InputError:
-        stage = self.config.plan.stage_at(step)
+    def _not_finite(self, error: NotFiniteError) -> DivergedError:
+        return self._diverged(f"is {error.loss}", self.stages.finished_steps + error.step)
+
+    def _diverged(self, change: str, step: int) -> DivergedError:
+        stage, where = self.config.plan.stage_at(step), f"the loss {change} at step {step}"
+        if STAGES[stage] == "matching":
+            return DivergedError(
+                f"{where}: the fake network of distribution matching diverged, so the run keeps "
+                "the student of its second stage. Try a smaller size, or leave the stage out with "
+                "matching no"
+            )
         # A checkpoint is written only after the next block went well, so this stage may have none.
         saved = [name for name in CHECKPOINTS[: stage + 1] if (self.folder / name).exists()]
         state = f"{self.folder / saved[-1]} has the state before" if saved else "nothing is saved"
-        reason, advice = "training diverged", "Try a smaller --size"
-        if STAGES[stage] == "matching":
-            reason = "the fake network of distribution matching diverged"
-            advice = "Sample it with --from-checkpoint, or train again with --matching no"
-        return InputError(f"the loss {change} at step {step}: {reason}; {state}. {advice}")
+        return DivergedError(f"{where}: training diverged; {state}. Try a smaller size")

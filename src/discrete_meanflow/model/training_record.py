@@ -4,6 +4,7 @@ At its end, a training compares one-step samples with training records. A run th
 little repeats a few records that consist of the most frequent symbols.
 """
 
+import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ POOR_TV = 0.2
 # has 1 - 1/e = 63 % distinct ones. Names: 0.1 % after 40 steps, 31 % after 2,000, 99 % after 6,000.
 POOR_DISTINCT = 0.5
 MANY_STEPS = 16  # that a finished teacher needs
+DIVERGENCE = "divergence"  # a note in the record: what happened, if the third stage diverged
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,14 @@ def sampling_note(folder: Path, config: Config, steps: int = 1, refine: bool = F
         note += f"; its first stage learns only short steps: use --steps {MANY_STEPS}"
         note += " without --refine" * refine
     return note
+
+
+def divergence_note(folder: Path) -> str | None:
+    """One line if the third stage of a trained run diverged."""
+    with contextlib.suppress(InputError):
+        note = read_json(folder / TRAINING).get(DIVERGENCE)
+        return None if note is None else str(note)
+    return None
 
 
 def _poor_note(folder: Path, config: Config, steps: int) -> str | None:

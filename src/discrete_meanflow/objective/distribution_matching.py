@@ -59,6 +59,8 @@ class DistributionMatching(Objective):
         self.frozen = copy.deepcopy(teacher).requires_grad_(False)
         if not 0 <= pair_weight < math.inf:
             raise InputError(f"distribution matching: pair_weight must be >= 0, got {pair_weight}")
+        if not math.isfinite(reverse):
+            raise InputError(f"distribution matching: reverse must be finite, got {reverse}")
         # A buffer, not a number: objectives that differ in it share compiled code.
         self.register_buffer("weight", torch.tensor(pair_weight), persistent=False)
         self.reverse = reverse

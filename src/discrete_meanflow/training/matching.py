@@ -44,6 +44,11 @@ class MatchingDistillation:
             raise InputError("distribution matching: needs a problem on data, with DataPaths")
         pairs = TeacherPairs.among(second.paths)
         full = (pairs.times[:, 0] == 0) & (pairs.times[:, 1] == 1)
+        if not bool(full.any()):
+            raise InputError(
+                "distribution matching: no teacher pair joins the times 0 and 1; use a "
+                "full_interval_fraction above 0"
+            )
         return Problem(
             MixedPaths(MatchingPaths(first.paths), pairs.subset(full)),
             lambda: self.pair(first.kernel(), first.kernel()),
@@ -52,9 +57,10 @@ class MatchingDistillation:
 
     def pair(self, student: Kernel, fake: Kernel) -> StudentAndFake:
         """What is trained: the student and the fake network, which starts from the teacher."""
-        if not (isinstance(student, FlowMapKernel) and isinstance(fake, FlowMapKernel)):
+        one_step, diagonal = student.for_step(0, 1), fake.for_step(0, 0)
+        if not (isinstance(one_step, FlowMapKernel) and isinstance(diagonal, FlowMapKernel)):
             raise InputError("distribution matching needs FlowMapKernels: states are discrete")
-        return StudentAndFake(student, copy.deepcopy(fake), self.fake_rate)
+        return StudentAndFake(one_step, copy.deepcopy(diagonal), self.fake_rate)
 
     def describe(self) -> dict[str, Any]:
         return {**vars(self), "recipe": self.recipe.describe()}
