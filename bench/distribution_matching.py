@@ -102,7 +102,7 @@ def first_stages(config: Config, train: State, folder: Path, device: str) -> Sta
     first = plan.problem(config.codec, TokenArray(train, config.codec.vocabulary))
     saved = torch.load(path, device, weights_only=True) if path.exists() else {}
     kernels: list[Kernel] = []
-    second, recipe = first, plan.teacher_recipe
+    second, recipe = first, plan.stages[0].recipe
     for name in ("teacher", "student"):
         if name == "student":
             started = time.monotonic()

@@ -68,6 +68,11 @@ def prepared(folder, **changes):
     return folder
 
 
+def stage_steps(plan):
+    """Optimiser steps of the teacher, the student and distribution matching."""
+    return plan.teacher_steps, plan.student_steps, plan.matching_steps
+
+
 def train_run(folder, on_progress=lambda event: None):
     """Train the run in a folder."""
     train(folder, read_config(folder), Distributed(), on_progress)

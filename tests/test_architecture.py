@@ -36,6 +36,7 @@ RANK = {
     "metric": 6,
     "training": 7,
     "run": 8,
+    "method": 8,
     "model": 9,
     "pretrained": 10,
     "report": 10,

@@ -20,7 +20,7 @@ from discrete_meanflow.model.training_record import composition_residual, diverg
 from discrete_meanflow.objective import DistributionMatching
 from discrete_meanflow.training import checkpoint, resumable
 from laws.exact_flow import LAW, PROCESS, ExactFlow
-from own_records import WORDS, prepared, train_by_command, train_run
+from own_records import WORDS, prepared, stage_steps, train_by_command, train_run
 
 STAGES = {"teacher_steps": 20, "student_steps": 20, "matching_steps": 30, "block": 10}
 
@@ -64,7 +64,7 @@ def test_no_matching_trains_two_stages(tmp_path, monkeypatch, capsys):
     path, folder = tmp_path / "words.txt", tmp_path / "run"
     path.write_text("\n".join(WORDS))
     model = train_by_command(monkeypatch, capsys, path, folder, "--matching", "no")
-    assert model.config.plan.stage_steps == (6, 6, 0)
+    assert stage_steps(model.config.plan) == (6, 6, 0)
     assert iterations(folder) == [6, 6, 0]
     assert not (folder / CHECKPOINTS[2]).exists()
     assert "--matching no" in json.loads((folder / run.CARD).read_text())["command"]

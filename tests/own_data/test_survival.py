@@ -413,5 +413,5 @@ def test_step_of_a_nan_loss_counts_both_stages(tmp_path, monkeypatch):
         return paths
 
     monkeypatch.setattr(Trainer, "_draw", spoilt)
-    with pytest.raises(InputError, match=r"the loss is nan at step 23: .* Try a smaller --size"):
+    with pytest.raises(InputError, match=r"the loss is nan at step 23: .* Try a smaller size"):
         train_run(folder)

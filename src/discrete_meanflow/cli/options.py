@@ -1,5 +1,6 @@
 """What the commands share."""
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -13,6 +14,7 @@ OptionalPath = Annotated[Path | None, tyro.conf.arg(**optional("PATH"))]
 Flag = tyro.conf.FlagCreatePairsOff
 
 
+@functools.cache  # the annotations are replaced once
 def embedded(options: type) -> Any:
     """Make the fields of an options value options of the command, shown as annotated."""
     for name, hint in get_type_hints(options, include_extras=True).items():

@@ -21,13 +21,11 @@ def card_lines(card: Json, config: Config, device: str) -> Iterator[str]:
         if value is not None and value != 0:
             yield f"{key}: {shorten(value)}"
     codec, plan = config.codec, config.plan
-    matching = f", {plan.matching_steps:,} steps of distribution matching" * bool(
-        plan.matching_steps
-    )
+    stages = ", ".join(f"{stage.steps:,} {stage.name} steps" for stage in plan.stages)
+    pairs = f", {plan.teacher_pairs:,} teacher pairs" * bool(plan.teacher_pairs)
     yield (
-        f"network: {plan.parameter_count(codec):,} parameters on {device}; {plan.teacher_steps:,} "
-        f"teacher steps with batch {plan.batch}, {plan.student_steps:,} student steps with "
-        f"{plan.teacher_pairs:,} teacher pairs{matching}"
+        f"network: {plan.parameter_count(codec):,} parameters on {device}; {stages} with batch "
+        f"{plan.batch}{pairs}"
     )
 
 
@@ -56,9 +54,10 @@ class SamplePreview:
         if event.kernel is None or time.monotonic() - self.shown <= SHOW_EVERY:
             return None
         self.shown = time.monotonic()
-        # The teacher only learns short steps.
-        is_student = event.iteration > self.config.plan.teacher_steps
-        steps = 1 if is_student else self.config.plan.ode_steps
+        plan = self.config.plan
+        # The teacher of a distilled flow map only learns short steps.
+        is_teacher = plan.system.distilled and event.iteration <= plan.teacher_steps
+        steps = plan.ode_steps if is_teacher else plan.default_steps(self.config.codec)
         options = SampleOptions(SHOWN, steps, seed=0)
         tokens = next(sample_tokens(event.kernel(), self.config, options))
         records = "  ".join(shorten(record) for record in self.config.codec.decode(tokens))

@@ -26,6 +26,7 @@ from discrete_meanflow.model.options import (
     EvaluateOptions,
     FitOptions,
     Matching,
+    MethodName,
     SampleOptions,
 )
 from discrete_meanflow.model.prepare import prepare
@@ -74,6 +75,7 @@ class OneStepModel:
         size: float | None = FitOptions.size,
         batch: int | None = FitOptions.batch,
         accumulate: int = FitOptions.accumulate,
+        method: MethodName = FitOptions.method,
         matching: Matching = FitOptions.matching,
         seed: int = FitOptions.seed,
         held_out: int | None = FitOptions.held_out,
@@ -95,6 +97,7 @@ class OneStepModel:
             size: parameters of the network; by default chosen from data and device.
             batch: records per step; by default chosen from data and device.
             accumulate: gradient accumulation steps.
+            method: system to train; ``docs/choosing.md`` compares them.
             matching: whether to train the third stage, distribution matching: auto, yes or no.
             seed: random seed for the split, initialisation and training.
             held_out: records kept for :meth:`evaluate`; by default 15 %, at most 10,000.
@@ -107,7 +110,7 @@ class OneStepModel:
             on_progress: called with a ``ProgressEvent`` after each block of steps.
         """
         options = FitOptions(
-            minutes, iterations, size, batch, accumulate, matching, seed, held_out, device
+            minutes, iterations, size, batch, accumulate, method, matching, seed, held_out, device
         )
         chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), bins)
         if labels is not None:
@@ -174,7 +177,7 @@ class OneStepModel:
     def sample(
         self,
         n: int,
-        steps: int = SampleOptions.steps,
+        steps: int | None = SampleOptions.steps,
         *,
         seed: int | None = None,
         infill: Any = None,
@@ -189,7 +192,7 @@ class OneStepModel:
 
         Args:
             n: number of records.
-            steps: function evaluations per record.
+            steps: function evaluations per record; by default 1, or what the method needs.
             seed: random seed; by default a new one each time.
             infill: known part of the records: ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
             label: class of the records.

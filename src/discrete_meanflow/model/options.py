@@ -8,7 +8,7 @@ import math
 import numbers
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from discrete_meanflow.errors import InputError
 
@@ -23,6 +23,7 @@ FEWEST_LM_STEPS = 50  # its learning rate must rise and fall
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
 Device = Literal["auto", "cpu", "cuda"]
 Matching = Literal["auto", "yes", "no"]
+MethodName = Literal["one-step", "flow-matching", "psd", "lsd", "kernel-ce"]
 
 
 def optional(metavar: str, **shown: Any) -> dict[str, Any]:
@@ -97,6 +98,7 @@ class FitOptions(_Checked):
         size: Parameters of the network (default: chosen from data and device).
         batch: Records per step (default: chosen from data and device).
         accumulate: Gradient accumulation steps.
+        method: System to train; docs/choosing.md compares them.
         matching: Whether to train the third stage, distribution matching; auto leaves it out of
             states of fewer than 54 numbers (positions times symbols), where it does not pay.
         seed: Random seed for the split, initialisation and training.
@@ -109,6 +111,7 @@ class FitOptions(_Checked):
     size: Annotated[float | None, optional("N")] = None
     batch: Annotated[int | None, optional("N")] = None
     accumulate: int = 1
+    method: MethodName = "one-step"
     matching: Matching = "auto"
     seed: int = 0
     held_out: Annotated[int | None, optional("N")] = None
@@ -123,6 +126,14 @@ class FitOptions(_Checked):
         self._whole("accumulate", 1)
         if self.matching not in get_args(Matching):
             raise InputError(f"matching must be auto, yes or no, got {self.matching!r}")
+        if self.method not in get_args(MethodName):
+            known = ", ".join(get_args(MethodName))
+            raise InputError(f"unknown method {self.method!r}; known: {known}")
+        if self.matching == "yes" and self.method != FitOptions.method:
+            raise InputError(
+                f"matching is a stage of method {FitOptions.method}; leave it out with method "
+                f"{self.method}"
+            )
         stages = 3 if self.matching == "yes" else 2
         self._whole("iterations", 2 ** (stages - 1))  # at least one step in each stage
         self._whole("seed", 0, LARGEST_SEED)
@@ -144,7 +155,7 @@ class SampleOptions(_Checked):
 
     Args:
         n: Number of records; with --infill-file, for each of its lines.
-        steps: Forward passes per record.
+        steps: Forward passes per record (default: 1, or what the method of the run needs).
         seed: Random seed; the same seed gives the same records.
         infill: Known part of the records: 'ma??' for text (? is unknown, \? a question mark, \\ a
             backslash), 'colour=red' for tables, '0,?,3' for arrays. Given several times, all hold.
@@ -160,7 +171,7 @@ class SampleOptions(_Checked):
     """
 
     n: Annotated[int, {"aliases": ["-n"]}] = 10
-    steps: int = 1
+    steps: Annotated[int | None, optional("K")] = None
     seed: Annotated[int | None, optional("N")] = None
     infill: Annotated[tuple[str, ...], optional("TEXT", append=True)] = ()
     infill_file: Annotated[Path | None, optional("FILE")] = None
@@ -207,7 +218,7 @@ class EvaluateOptions(_Checked):
         self._whole("lm_steps", 0)
         if 0 < self.lm_steps < FEWEST_LM_STEPS:
             raise InputError(f"lm_steps must be 0 or at least {FEWEST_LM_STEPS}")
-        steps = tuple(SampleOptions(steps=k).steps for k in self.steps)
+        steps = tuple(SampleOptions(steps=k).steps or k for k in self.steps)
         if not steps or len(set(steps)) < len(steps):
             values = " ".join(map(str, steps)) or "none"
             raise InputError(f"steps must be distinct numbers from 1, got {values}")
@@ -219,3 +230,50 @@ class EvaluateOptions(_Checked):
         steps = " ".join(map(str, self.steps))
         lm_steps = f" --lm-steps {self.lm_steps}" * bool(self.lm_steps)
         return f"-n {self.n} --seed {self.seed} --steps {steps}{lm_steps}"
+
+
+@dataclass(frozen=True)
+class CompareOptions(_Checked):
+    """What to compare.
+
+    Args:
+        methods: Methods to train (default: all).
+        minutes: Training time of each.
+        iterations: Number of optimiser steps of each, instead of a time.
+        size: Parameters of the network of each (default: chosen from data and device).
+        steps: Numbers of function evaluations per record.
+        n: Records to generate at each of them.
+        seed: Random seed for the split, training and sampling.
+        held_out: Records kept for the scores (default: 15 %, at most 10,000).
+    """
+
+    methods: Annotated[tuple[str, ...], optional("NAME ...")] = ()
+    minutes: float = 2.0
+    iterations: Annotated[int | None, optional("N")] = None
+    size: Annotated[float | None, optional("N")] = None
+    steps: Annotated[tuple[int, ...], {"metavar": "K ..."}] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    n: Annotated[int, {"aliases": ["-n"]}] = 2000
+    seed: int = 0
+    held_out: Annotated[int | None, optional("N")] = None
+
+    def __post_init__(self) -> None:
+        methods = tuple(self.methods) or get_args(MethodName)
+        if len(set(methods)) < len(methods):
+            raise InputError(f"methods must be distinct, got {' '.join(methods)}")
+        object.__setattr__(self, "methods", methods)
+        for name in methods:
+            self.fit(name)
+        evaluate = EvaluateOptions(self.n, self.steps, self.seed)
+        object.__setattr__(self, "steps", evaluate.steps)
+        object.__setattr__(self, "n", evaluate.n)
+
+    def fit(self, method: str) -> FitOptions:
+        """How to train a method."""
+        return FitOptions(
+            self.minutes,
+            self.iterations,
+            self.size,
+            method=cast(MethodName, method),
+            seed=self.seed,
+            held_out=self.held_out,
+        )

@@ -49,6 +49,8 @@ def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
 
     With a third stage, half of the student's steps are distribution matching.
     """
+    if not plan.system.distilled:
+        return replace(plan, teacher_steps=iterations, compiled=iterations >= COMPILE_FROM)
     matching_steps = iterations // 4 if plan.matching_steps else 0
     student_steps = iterations // 2 - matching_steps
     # Each pair is used several times: generating one takes longer than learning from it.
@@ -79,22 +81,27 @@ def plan_minutes(
         most = chunk_size(codec.length, codec.vocabulary, plan.network(codec))
     # Chunks have one size on a GPU, that of the trial too: compiled code serves all of them.
     chunk = most if gpu else TRIAL_PAIRS
+    distilled = plan.system.distilled
     trial = replace(
         plan,
         teacher_steps=1000,
-        student_steps=1000,
+        student_steps=1000 * distilled,
         matching_steps=1000 if plan.matching_steps else 0,
-        teacher_pairs=chunk,
+        teacher_pairs=chunk * distilled,
         compiled=minutes >= COMPILE_MINUTES,
         batch=plan.batch // world_size,
     )
     times = _time_stages(trial, codec, data, device, min(chunk, most))
-    pair = times.pairs / world_size  # ranks generate pairs in turn
-    shares = WITH_MATCHING if plan.matching_steps else WITHOUT_MATCHING
     # A captured step is bound to the length of its block, so whole blocks save a second capture.
     multiple = plan.block if gpu and world_size == plan.accumulate == 1 else 1
     spent = time.monotonic() - started
     left = 60 * minutes * (1 - RESERVED_FRACTION) - spent
+    if not distilled:
+        steps = _whole_blocks(left / times.teacher, multiple)
+        plan = replace(trial, batch=plan.batch, teacher_steps=steps)
+        return plan, (spent + steps * times.teacher) / 60
+    pair = times.pairs / world_size  # ranks generate pairs in turn
+    shares = WITH_MATCHING if plan.matching_steps else WITHOUT_MATCHING
     pairs = max(FEWEST_PAIRS, int(shares.pairs * left / pair))
     pairs = min(most_pairs(codec, device), pairs)
     timed = replace(
@@ -108,9 +115,9 @@ def plan_minutes(
         steps = _whole_blocks(shares.matching * left / times.matching, multiple)
         timed = replace(timed, matching_steps=steps)
     training = sum(
-        steps * seconds
-        for steps, seconds in zip(
-            timed.stage_steps, (times.teacher, times.student, times.matching), strict=True
+        stage.steps * seconds
+        for stage, seconds in zip(
+            timed.stages, (times.teacher, times.student, times.matching), strict=False
         )
     )
     return timed, (spent + training + timed.teacher_pairs * pair) / 60
@@ -128,8 +135,10 @@ def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk:
     first, place = trial.problem(codec, data), torch.device(device)
     # On a CPU one step at first, as it may take seconds; on a GPU steps are captured in blocks.
     block = min(trial.block, TRIAL_BLOCK) if place.type == "cuda" else 1
-    trainer = Trainer(first, replace(trial.teacher_recipe, block=block), [0], device)
+    trainer = Trainer(first, replace(trial.stages[0].recipe, block=block), [0], device)
     teacher = _step_seconds(trainer, trial.block)
+    if not trial.system.distilled:
+        return PerPart(teacher, 0.0, 0.0, 0.0)
     kernel = trainer.kernels()[0]
     assert isinstance(first.paths, DataPaths)
     compiled = trial.distillation.worth_compiling(1, place)

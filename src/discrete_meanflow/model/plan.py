@@ -4,17 +4,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import FlowMapKernel, MatchedFlowMap
+from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
+from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model import options
 from discrete_meanflow.network import DiT, FlatMLP, LogitMask
-from discrete_meanflow.objective import PairCrossEntropy
-from discrete_meanflow.path import DataPaths
 from discrete_meanflow.process import (
     FewPositions,
     FixedPositions,
@@ -23,10 +22,10 @@ from discrete_meanflow.process import (
     OneHotFlow,
     PrefixPositions,
     RandomPositions,
+    SequenceProcess,
     UnionPositions,
 )
 from discrete_meanflow.run.json_files import Json
-from discrete_meanflow.times import ClockUniform, OnDiagonal
 from discrete_meanflow.training import (
     FlowMapDistillation,
     MatchingDistillation,
@@ -34,7 +33,6 @@ from discrete_meanflow.training import (
     Recipe,
 )
 
-STAGES = ("teacher", "student", "matching")
 # What every plan shares.
 WEIGHT_DECAY = 0.01
 EMA_DECAY = 0.999
@@ -54,8 +52,26 @@ LARGEST = {
 }
 MAY_BE_0 = (
     *("heads", "seed", "bf16", "compiled", "learning_rate"),
-    *("minibatch_ot", "muon_ratio", "matching_steps"),
+    *("minibatch_ot", "muon_ratio", "student_steps", "teacher_pairs", "matching_steps"),
 )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of training.
+
+    Args:
+        name: what it trains.
+        steps: optimiser steps.
+        recipe: how it is optimised.
+        largest_loss: relative to its first loss or to the loss of a uniform guess; above it,
+            training has diverged.
+    """
+
+    name: str
+    steps: int
+    recipe: Recipe
+    largest_loss: float = 3.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,8 @@ class Plan:
     """What a run trains and how.
 
     Args:
-        teacher_steps: optimiser steps of the first stage, on the diagonal r = t.
+        teacher_steps: optimiser steps of the first stage, on the diagonal r = t; of a method
+            without distillation, all steps.
         student_steps: optimiser steps of the second stage, flow-map distillation.
         teacher_pairs: pairs (X_r, X_t) on trajectories of the teacher.
         ode_steps: steps of a teacher's trajectory from noise to data.
@@ -80,6 +97,7 @@ class Plan:
             noise that is independent of the data.
         muon_ratio: learning rate of Muon relative to that of AdamW; 0: AdamW only.
         matching_steps: optimiser steps of the third stage, distribution matching; 0: none.
+        method: name of the method.
     """
 
     teacher_steps: int
@@ -99,9 +117,13 @@ class Plan:
     minibatch_ot: int = 0
     muon_ratio: float = 0.0
     matching_steps: int = 0
+    method: str = "one-step"
 
     def __post_init__(self) -> None:
+        distilled = self.system.distilled
         for field in fields(self):
+            if field.type is str:
+                continue
             value, most = getattr(self, field.name), LARGEST.get(field.name, options.LARGEST_STEPS)
             # JSON may contain anything: True counts as a number in Python, and 3.0 is not a count.
             whole = isinstance(value, int) and not isinstance(value, bool)
@@ -112,6 +134,13 @@ class Plan:
                 raise InputError(f"plan: {field.name} cannot be {value}")
         if self.matching_steps and self.minibatch_ot:
             raise InputError("plan: matching_steps needs minibatch_ot 0")
+        if bool(self.student_steps) != distilled or bool(self.teacher_pairs) != distilled:
+            raise InputError(
+                f"plan: method {self.method} has {self.student_steps} student steps and "
+                f"{self.teacher_pairs} teacher pairs"
+            )
+        if not distilled and (self.matching_steps or self.minibatch_ot):
+            raise InputError(f"plan: method {self.method} has no distribution matching or OT")
         if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
             raise InputError(
                 f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "
@@ -134,14 +163,29 @@ class Plan:
         return self.batch * 4 * (points + self.minibatch_ot)
 
     @property
-    def steps(self) -> int:
-        """Optimiser steps of all stages."""
-        return sum(self.stage_steps)
+    def system(self) -> Method:
+        """The method."""
+        return find_method(self.method)
 
     @property
-    def stage_steps(self) -> tuple[int, int, int]:
-        """Optimiser steps of each stage."""
-        return self.teacher_steps, self.student_steps, self.matching_steps
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages, in order."""
+        first = self._recipe(self.teacher_steps, self.batch)
+        if not self.system.distilled:
+            return (Stage("training", self.teacher_steps, first),)
+        stages = (
+            Stage("teacher", self.teacher_steps, first),
+            Stage("student", self.student_steps, self.distillation.recipe),
+        )
+        if not self.matching_steps:
+            return stages
+        # The loss is that of the fake network, which must not be much worse than a guess.
+        return (*stages, Stage("matching", self.matching_steps, self.matching.recipe, 1.5))
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of all stages."""
+        return self.teacher_steps + self.student_steps + self.matching_steps
 
     def stage_at(self, step: int) -> int:
         """The stage, from 0, in which a step (from 1) of the run is taken."""
@@ -157,10 +201,6 @@ class Plan:
         return self.bf16 and device.type == "cuda"
 
     @property
-    def teacher_recipe(self) -> Recipe:
-        return self._recipe(self.teacher_steps, self.batch)
-
-    @property
     def distillation(self) -> FlowMapDistillation:
         """The second stage."""
         recipe = self._recipe(self.student_steps, self.batch)
@@ -172,6 +212,10 @@ class Plan:
         recipe = self._recipe(max(1, self.matching_steps), 2 * self.batch)
         rate = MATCHING_RATE * self.learning_rate
         return MatchingDistillation(replace(recipe, learning_rate=rate))
+
+    def default_steps(self, codec: Codec) -> int:
+        """Function evaluations per record unless the user asks for others."""
+        return self.system.steps or codec.length
 
     def work_done(self, steps: int, pairs: float) -> float:
         """The fraction of the work done after ``steps`` and a fraction ``pairs`` of the pairs.
@@ -201,42 +245,55 @@ class Plan:
             muon_ratio=self.muon_ratio,
         )
 
+    def process(self, codec: Codec) -> SequenceProcess:
+        if self.minibatch_ot:
+            return OneHotFlow(codec.vocabulary, self.minibatch_ot)
+        return self.system.process(codec.vocabulary)
+
     def network(self, codec: Codec) -> nn.Module:
-        states, length = codec.vocabulary, codec.length
+        """The network over the states of the process, whose noise may add symbols."""
+        states, length = self.process(codec).states, codec.length
         network: nn.Module
         if self.heads:
             network = DiT(states, length, self.width, self.layers, self.heads)
         else:
             network = FlatMLP(states, length, self.width, self.layers)
-        return network if codec.allowed is None else LogitMask(network, codec.allowed)
+        noise = states - codec.vocabulary
+        if codec.allowed is None and not noise:
+            return network
+        return LogitMask.with_noise(network, allowed_symbols(codec), noise)
+
+    def kernel_of(self, codec: Codec, process: SequenceProcess) -> Kernel:
+        """What the method's only or first two stages train."""
+        return self.system.kernel(process, self.network(codec))
 
     def flow_map(self, codec: Codec) -> FlowMapKernel:
-        """What the first two stages train."""
+        """What the first two stages of a distilled flow map train."""
         return FlowMapKernel(self.network(codec), codec.vocabulary)
 
-    def kernel(self, codec: Codec) -> FlowMapKernel:
+    def kernel(self, codec: Codec) -> Kernel:
         """The result of all stages."""
-        flow_map = self.flow_map(codec)
-        return MatchedFlowMap(flow_map, self.flow_map(codec)) if self.matching_steps else flow_map
+        if not self.matching_steps:
+            return self.kernel_of(codec, self.process(codec))
+        return MatchedFlowMap(self.flow_map(codec), self.flow_map(codec))
 
     def parameter_count(self, codec: Codec) -> int:
         """The exact number of parameters of one network; no memory is allocated for them."""
         with torch.device("meta"):
-            return sum(p.numel() for p in self.flow_map(codec).parameters())
+            return sum(p.numel() for p in self.network(codec).parameters())
 
     def problem(self, codec: Codec, data: Sequences) -> Problem:
-        """The problem of the first stage: cross-entropy at t = r, which is posterior regression.
+        """The problem of the only or first stage.
 
-        It has the objective of the second stage, so both share compiled code.
+        Of a distilled flow map: cross-entropy at t = r, which is posterior regression. It has the
+        objective of the second stage, so both share compiled code.
         """
         masks = RandomPositions(1.0), FewPositions(1.0), PrefixPositions(1.0)
         conditioning: ObservedPositions = MixedPositions(OBSERVED_FRACTION, *masks)
         if codec.class_positions:
             conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
-        process = OneHotFlow(codec.vocabulary, self.minibatch_ot)
-        times = OnDiagonal(ClockUniform(codec.vocabulary))
-        paths = DataPaths(process, data, times, conditioning)
-        return Problem(paths, lambda: self.flow_map(codec), PairCrossEntropy())
+        process = self.process(codec)
+        return self.system.problem(process, lambda: self.network(codec), data, conditioning)
 
     def describe(self) -> Json:
         return asdict(self)
@@ -247,6 +304,13 @@ class Plan:
             return cls(**{field.name: content[field.name] for field in fields(cls)})
         except (KeyError, TypeError) as error:
             raise InputError(f"the plan lacks {error}") from None
+
+
+def allowed_symbols(codec: Codec) -> Tensor:
+    """Which symbols each position may have: bool ``(D, V)``."""
+    if codec.allowed is None:
+        return torch.ones(codec.length, codec.vocabulary, dtype=torch.bool)
+    return codec.allowed
 
 
 def pair_bytes(codec: Codec) -> int:

@@ -16,7 +16,7 @@ from discrete_meanflow.data.split import (
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
-from discrete_meanflow.model.plan import STAGES, Plan
+from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.run_folder import Config, create
 from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.json_files import Json
@@ -80,11 +80,10 @@ def split_dataset(dataset: Dataset, held_out: int | None, seed: int) -> tuple[St
 
 def _time_hint(plan: Plan, minutes: float, taken: float) -> Json:
     """A hint for the user if the training time is short."""
-    counts = zip(STAGES, plan.stage_steps, strict=True)
-    steps = ", ".join(f"{count} {stage} steps" for stage, count in counts if count)
+    steps = ", ".join(f"{stage.steps} {stage.name} steps" for stage in plan.stages)
     if taken > LATE * minutes:
         return {"time": f"about {taken:.1f} minutes instead of {minutes:g}, for at least {steps}"}
-    if min(filter(None, plan.stage_steps)) < FEW_STEPS:
+    if min(stage.steps for stage in plan.stages) < FEW_STEPS:
         return {"time": f"enough for only {steps}, so samples may be poor; increase the minutes"}
     return {}
 

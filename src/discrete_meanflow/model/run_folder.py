@@ -182,8 +182,11 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
         else:
             newest = _newest(folder, checkpoints, from_checkpoint)
             kernel = _from_checkpoint(config, newest)
-            if newest.name == CHECKPOINTS[2]:  # it trains the last step of the second stage's map
-                kernel = MatchedFlowMap(_from_checkpoint(config, folder / CHECKPOINTS[1]), kernel)
+            if newest.name == CHECKPOINTS[2]:  # it trains the step (0, 1) of the second stage's map
+                flow_map = _from_checkpoint(config, folder / CHECKPOINTS[1])
+                assert isinstance(flow_map, FlowMapKernel)
+                assert isinstance(kernel, FlowMapKernel)
+                kernel = MatchedFlowMap(flow_map, kernel)
     except _WeightsError as error:
         remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
         raise InputError(f"{error}{remedy}") from None
@@ -194,12 +197,13 @@ class _WeightsError(InputError):
     """Weights that are missing, damaged or of another network."""
 
 
-def _from_checkpoint(config: Config, path: Path) -> FlowMapKernel:
-    """A flow map with the EMA weights of a checkpoint."""
-    return _with_weights(config.plan.flow_map(config.codec), path, "ema/")
+def _from_checkpoint(config: Config, path: Path) -> Kernel:
+    """What a stage trains, with the EMA weights of its checkpoint."""
+    plan, codec = config.plan, config.codec
+    return _with_weights(plan.kernel_of(codec, plan.process(codec)), path, "ema/")
 
 
-def _with_weights(kernel: FlowMapKernel, path: Path, prefix: str = "") -> FlowMapKernel:
+def _with_weights(kernel: Kernel, path: Path, prefix: str = "") -> Kernel:
     """The kernel with the weights in a file, whose names have a prefix in a checkpoint."""
     parameters = dict(kernel.named_parameters())
     names = {f"{prefix}{name}" for name in parameters}

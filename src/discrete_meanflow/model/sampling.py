@@ -10,14 +10,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
-from discrete_meanflow.process import OneHotFlow
-from discrete_meanflow.sampler import (
-    KernelSampler,
-    LogitProcessor,
-    RefiningSampler,
-    generate,
-    logits,
-)
+from discrete_meanflow.sampler import LogitProcessor, RefiningSampler, generate, logits
 from discrete_meanflow.types import Tokens
 
 
@@ -34,11 +27,12 @@ def sample_tokens(
     """
     codec, device = config.codec, kernel.device
     conditions = conditions or read_conditions(codec, options)
-    made = RefiningSampler if options.refine else KernelSampler.steps
-    sampler = made(kernel, options.steps, _processors(options), options.guidance)
+    make = RefiningSampler if options.refine else config.plan.system.sampler
+    steps = options.steps or config.plan.default_steps(codec)
+    sampler = make(kernel, steps, _processors(options), options.guidance)
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
-    process, bf16 = OneHotFlow(codec.vocabulary), config.plan.samples_in_bf16(device)
+    process, bf16 = config.plan.process(codec), config.plan.samples_in_bf16(device)
 
     def chunks(n: int, tokens: Tokens, observed: Tensor) -> Iterator[Tokens]:
         shape = (n, codec.length)

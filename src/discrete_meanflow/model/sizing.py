@@ -8,6 +8,7 @@ import torch
 
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.method import find_method
 from discrete_meanflow.model.options import SMALLEST_SIZE, FitOptions
 from discrete_meanflow.model.plan import BLOCK_BYTES, Plan
 from discrete_meanflow.network import DiT
@@ -84,17 +85,20 @@ def choose_plan(
     small, tiny = _is_small_mlp(codec, gpu, size), codec.vocabulary * codec.length < TINY_STATE
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
+    distilled = find_method(options.method).distilled
     matching = options.matching == "yes" or (options.matching == "auto" and not tiny)
+    matching = matching and distilled
     plan = Plan(
-        1, 1, 1, ode_steps, batch, rate, options.seed, gpu, width, layers, heads,
-        accumulate=accumulate, matching_steps=int(matching),
+        1, int(distilled), int(distilled), ode_steps, batch, rate, options.seed, gpu, width, layers,
+        heads, accumulate=accumulate, matching_steps=int(matching), method=options.method,
     )  # fmt: skip
     if small and tiny and not matching:
         plan = replace(plan, learning_rate=TINY_LEARNING_RATE, muon_ratio=MUON_RATIO)
     if heads:
         # A class is observed as a rule, and minibatch OT does not apply to observed positions.
         # Nor to the third stage, whose formula holds for independent noise.
-        minibatch_ot = 0 if codec.class_positions or matching else MINIBATCH_OT
+        independent = bool(codec.class_positions) or matching or not distilled
+        minibatch_ot = 0 if independent else MINIBATCH_OT
         plan = replace(plan, minibatch_ot=minibatch_ot, muon_ratio=MUON_RATIO)
     block = min(MOST_BLOCK, BLOCK_BYTES // plan.step_bytes(codec))
     if not gpu:

@@ -13,7 +13,6 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
 from discrete_meanflow.model.metrics_log import MetricsLog
-from discrete_meanflow.model.plan import STAGES
 from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.training_record import (
@@ -28,10 +27,8 @@ from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training import Distributed, NotFiniteError, Problem, checkpoint
 
+MATCHING = 2  # the third stage
 PAIRS, RESIDUAL = "teacher pairs", "composition residual"  # notes of the training record
-# Largest loss of each stage, relative to its first loss or to the loss of a uniform guess. The loss
-# of the third stage is that of the fake network, which must not be much worse than a guess.
-DIVERGED = (3.0, 3.0, 1.5)
 
 
 def train(
@@ -108,13 +105,15 @@ class RunTraining:
     def _train(self, first: Problem) -> Kernel:
         plan = self.config.plan
         teacher = self._stage(0, first)
-        second = self._distillation(first, teacher) if self._unfinished(1, 2) else first
+        if not plan.system.distilled:
+            return teacher
+        second = self._distillation(first, teacher) if self._unfinished(1, MATCHING) else first
         student = self._stage(1, second)
         if not plan.matching_steps:
             return student
         matching = plan.matching
         third = replace(first, kernel=lambda: matching.pair(first.kernel(), first.kernel()))
-        if self._unfinished(2):
+        if self._unfinished(MATCHING):
             third = matching.problem(first, second, teacher)
         self.stages.kernels = [matching.pair(student, teacher)]
         assert isinstance(student, FlowMapKernel)
@@ -128,7 +127,7 @@ class RunTraining:
     def _matched(self, third: Problem, student: FlowMapKernel) -> FlowMapKernel:
         """The student after the third stage; as it was before, if the fake network diverges."""
         try:
-            trained = self._stage(2, third)
+            trained = self._stage(MATCHING, third)
         except NotFiniteError as error:
             self.history[DIVERGENCE] = str(self._not_finite(error))
         except DivergedError as error:
@@ -140,8 +139,7 @@ class RunTraining:
 
     def _stage(self, stage: int, problem: Problem) -> Kernel:
         """Train a stage from its checkpoint to its end."""
-        plan, path = self.config.plan, self.folder / CHECKPOINTS[stage]
-        recipe = (plan.teacher_recipe, plan.distillation.recipe, plan.matching.recipe)[stage]
+        recipe, path = self.config.plan.stages[stage].recipe, self.folder / CHECKPOINTS[stage]
         kernels = self.stages.train(problem, recipe, path, self.config.describe())
         return copy.deepcopy(kernels[0])
 
@@ -149,8 +147,9 @@ class RunTraining:
         """Whether steps of any of the stages are left."""
         return any(
             checkpoint.iteration_in(self.folder / CHECKPOINTS[stage])
-            < self.config.plan.stage_steps[stage]
+            < self.config.plan.stages[stage].steps
             for stage in stages
+            if stage < len(self.config.plan.stages)
         )
 
     def _distillation(self, first: Problem, teacher: Kernel) -> Problem:
@@ -169,18 +168,18 @@ class RunTraining:
 
     def _on_block(self, losses: list[float], history: Any) -> None:
         stages, codec, loss = self.stages, self.config.codec, losses[0]
-        stage = self.config.plan.stage_at(stages.iteration)
-        path = self.folder / CHECKPOINTS[stage]
+        place = self.config.plan.stage_at(stages.iteration)
+        stage, path = self.config.plan.stages[place], self.folder / CHECKPOINTS[place]
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")
-        first = history.setdefault(f"first {STAGES[stage]} loss", loss)
+        first = history.setdefault(f"first {stage.name} loss", loss)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
-        if loss > DIVERGED[stage] * max(first, math.log(codec.vocabulary)):
+        if loss > stage.largest_loss * max(first, math.log(codec.vocabulary)):
             raise self._diverged(f"went from {first:.3g} to {loss:.3g}", stages.iteration)
         if self.log is not None:
             event = replace(
-                self._event(stages.iteration, loss, stage > 0),
+                self._event(stages.iteration, loss, place > 0),
                 tokens_per_second=stages.records_per_second * codec.length,
                 kernel=lambda: stages.trainer.kernels()[0],
             )
@@ -189,9 +188,9 @@ class RunTraining:
 
     def _event(self, iteration: int, loss: float | None, pairs: float) -> ProgressEvent:
         plan, name, seconds = self.config.plan, self.folder.name, self.stages.seconds
-        work_done, stage = plan.work_done(iteration, pairs), STAGES[plan.stage_at(iteration)]
+        work_done, stage = plan.work_done(iteration, pairs), plan.stages[plan.stage_at(iteration)]
         return ProgressEvent(
-            name, iteration, plan.steps, loss, seconds, stage=stage, work_done=work_done
+            name, iteration, plan.steps, loss, seconds, stage=stage.name, work_done=work_done
         )
 
     def _not_finite(self, error: NotFiniteError) -> DivergedError:
@@ -199,7 +198,7 @@ class RunTraining:
 
     def _diverged(self, change: str, step: int) -> DivergedError:
         stage, where = self.config.plan.stage_at(step), f"the loss {change} at step {step}"
-        if STAGES[stage] == "matching":
+        if stage == MATCHING:
             return DivergedError(
                 f"{where}: the fake network of distribution matching diverged, so the run keeps "
                 "the student of its second stage. Try a smaller size, or leave the stage out with "

@@ -18,7 +18,6 @@ from discrete_meanflow.metric.two_samples import empirical_tv
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import CHECKPOINTS, CONFIG, TRAINING, Config, is_trained
 from discrete_meanflow.model.sampling import sample_tokens
-from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.sampler import KernelSampler, generate
 from discrete_meanflow.training import checkpoint
@@ -79,7 +78,7 @@ def composition_residual(kernel: Kernel, config: Config) -> float:
     """
     codec, device = config.codec, kernel.device
     shape = (min(_affordable(config), MOST_RECORDS), codec.length)
-    process, bf16 = OneHotFlow(codec.vocabulary), config.plan.samples_in_bf16(device)
+    process, bf16 = config.plan.process(codec), config.plan.samples_in_bf16(device)
     one, two = (
         torch.cat(list(generate(sampler, process, shape, g.manual_seed(0), bf16=bf16)))
         for sampler in (KernelSampler(kernel, kernel.times_between(0, k)) for k in (1, 2))
@@ -102,7 +101,7 @@ def write_training_record(
     # The TV of two halves is larger than that of two samples of full size.
     real = Scores(Scores.of(*halves).symbol_tv, Scores.of(data, data).distinct)
     samples: dict[str, Json] = {}
-    for steps in (1, MANY_STEPS):
+    for steps in _compared_steps(config):
         tokens = torch.cat(list(sample_tokens(kernel, config, SampleOptions(count, steps, seed=0))))
         scores = Scores.of(tokens, data)
         samples[str(steps)] = asdict(scores)
@@ -121,10 +120,16 @@ def write_training_record(
     write_json(folder / TRAINING, record)
 
 
+def _compared_steps(config: Config) -> tuple[int, ...]:
+    """Numbers of function evaluations of the samples that are compared."""
+    steps = config.plan.default_steps(config.codec)
+    return (1, MANY_STEPS) if steps == 1 else (steps,)
+
+
 def _affordable(config: Config) -> int:
-    """Number of samples at 1 and at ``MANY_STEPS`` steps that take a few seconds."""
+    """Number of samples at the compared numbers of steps that take a few seconds."""
     plan, codec = config.plan, config.codec
-    evaluations = (1 + MANY_STEPS) * (codec.length if plan.heads else 1)
+    evaluations = sum(_compared_steps(config)) * (codec.length if plan.heads else 1)
     record = 2 * plan.parameter_count(codec) * evaluations
     return max(FEWEST_RECORDS, min(MOST_RECORDS, int(MOST_OPERATIONS / record)))
 
@@ -134,19 +139,22 @@ def steps_done(folder: Path) -> int:
     return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
 
 
-def sampling_note(folder: Path, config: Config, steps: int = 1, refine: bool = False) -> str | None:
+def sampling_note(
+    folder: Path, config: Config, steps: int | None = None, refine: bool = False
+) -> str | None:
     """One line if samples of ``steps`` forward passes are probably poor, with what to do.
 
     Refined samples are judged by those of one step, of which they consist.
     """
-    steps = 1 if refine else steps
+    steps = 1 if refine else steps or config.plan.default_steps(config.codec)
     if is_trained(folder):
         return _poor_note(folder, config, steps)
     if not (folder / CONFIG).exists():  # moved or deleted since it was loaded
         return None
     done = f"{steps_done(folder):,} of {config.plan.steps:,} steps"
     note = f"training of {folder} is not finished ({done}), so samples may be poor"
-    if steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():
+    distilled = config.plan.system.distilled
+    if distilled and steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():
         note += f"; its first stage learns only short steps: use --steps {MANY_STEPS}"
         note += " without --refine" * refine
     return note

@@ -64,11 +64,10 @@ class Stage:
 def read_stages(folder: Path, plan: Json) -> list[Stage]:
     """The stages of a plan with their parts of the log."""
     from discrete_meanflow.model.metrics_log import read_metrics
-    from discrete_meanflow.model.plan import STAGES
     from discrete_meanflow.model.run_folder import METRICS
 
     lines, stages, start, seconds = read_metrics(folder / METRICS), [], 0, 0.0
-    for name in STAGES:
+    for name in ("teacher", "student", "matching"):
         steps = int(plan.get(f"{name}_steps", 0))
         own = tuple(line for line in lines if start < line["iteration"] <= start + steps)
         if steps:

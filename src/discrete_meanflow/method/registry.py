@@ -1,0 +1,14 @@
+"""All methods by name."""
+
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.method import continuous, discrete
+from discrete_meanflow.method.base import Method
+
+METHODS: dict[str, Method] = {**continuous.METHODS, **discrete.METHODS}
+
+
+def find_method(name: str) -> Method:
+    """The method of this name."""
+    if name not in METHODS:
+        raise InputError(f"unknown method {name!r}; known: {', '.join(METHODS)}")
+    return METHODS[name]
