@@ -16,6 +16,7 @@ from typing import Annotated, Any, Union
 import tyro
 
 from discrete_meanflow import __version__
+from discrete_meanflow.cli.compare import Compare
 from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
 from discrete_meanflow.cli.export import Export
@@ -28,6 +29,7 @@ COMMANDS = {
     "train": Train,
     "sample": Sample,
     "evaluate": Evaluate,
+    "compare": Compare,
     "report": Report,
     "export": Export,
 }

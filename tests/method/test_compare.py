@@ -1,0 +1,105 @@
+"""``dmf compare``: equal data and scores for all methods; it resumes and refuses other options."""
+
+import json
+
+import pytest
+
+from discrete_meanflow import OneStepModel
+from discrete_meanflow.model.eval_samples import load_saved
+from discrete_meanflow.model.evaluate import evaluate
+from own_records import WORDS
+from test_cli import in_process
+
+OPTIONS = ("--iterations", 8, "--size", 1e4, "-n", 12, "--held-out", 24, "--device", "cpu")
+
+
+@pytest.fixture
+def compare(tmp_path, monkeypatch, capsys):
+    """Run ``dmf compare`` on a few words; return its exit code and errors."""
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(f"{a}{b}" for a in WORDS[:9] for b in WORDS[9:20]))
+
+    def run(*words, out=tmp_path / "out"):
+        return in_process(monkeypatch, capsys, "compare", path, "--out", out, *OPTIONS, *words)
+
+    return run
+
+
+def read(tmp_path):
+    return json.loads((tmp_path / "out" / "comparison.json").read_text())
+
+
+def test_methods_share_records_and_size(compare, tmp_path):
+    code, out, err = compare("--methods", "one-step", "kernel-ce", "--steps", 1, 3)
+    assert code == 0, err
+    result = read(tmp_path)
+    assert set(result["methods"]) == {"one-step", "kernel-ce"}
+    folders = [tmp_path / "out" / name for name in result["methods"]]
+    for file in ("train.safetensors", "held_out.safetensors"):
+        assert len({(folder / file).read_bytes() for folder in folders}) == 1
+    counts = [method["parameters"] for method in result["methods"].values()]
+    assert max(counts) < 1.1 * min(counts)
+    for name, method in result["methods"].items():
+        assert list(method["steps"]) == ["1", "3"]
+        assert name in out
+        for row in method["steps"].values():
+            assert 0 <= row["pair TV"] <= 1
+            assert row["seconds per record"] > 0
+    assert f"{result['held out']['pair TV']:.3f}" in out
+    assert (tmp_path / "out" / "comparison.png").stat().st_size > 0
+
+
+def test_scores_are_those_of_an_evaluation(compare, tmp_path, monkeypatch, capsys):
+    compare("--methods", "flow-matching", "--steps", 2, 1)
+    folder = tmp_path / "out" / "flow-matching"
+    in_process(monkeypatch, capsys, "evaluate", folder, "-n", 12, "--steps", 1, 2)
+    model = OneStepModel.load(folder, "cpu")
+    scores = evaluate(folder, model.config, load_saved(folder, model.config))["scores"]
+    result = read(tmp_path)
+    for k, row in result["methods"]["flow-matching"]["steps"].items():
+        expected = scores[f"{k} step{'s' * (k != '1')}"]
+        assert {name: row[name] for name in expected} == expected
+    assert result["held out"] == scores["held out"]
+
+
+def test_finished_parts_are_kept(compare, tmp_path):
+    compare("--methods", "one-step", "--steps", 1)
+    before = read(tmp_path)["methods"]["one-step"]
+    weights = (tmp_path / "out" / "one-step" / "weights.safetensors").stat().st_mtime_ns
+    code, _, err = compare("--methods", "one-step", "kernel-ce", "--steps", 1, 2)
+    assert code == 0, err
+    after = read(tmp_path)["methods"]
+    assert (tmp_path / "out" / "one-step" / "weights.safetensors").stat().st_mtime_ns == weights
+    assert after["one-step"]["steps"]["1"] == before["steps"]["1"]
+    assert list(after["kernel-ce"]["steps"]) == ["1", "2"]
+
+
+def test_other_options_and_folders_are_refused(compare, tmp_path):
+    compare("--methods", "kernel-ce", "--steps", 1)
+    code, _, err = compare("--methods", "kernel-ce", "--steps", 1, "--seed", 3)
+    assert code == 2
+    assert "holds a comparison with other seed; choose another --out" in err
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "notes.txt").write_text("mine")
+    code, _, err = compare("--methods", "kernel-ce", "--steps", 1, out=foreign)
+    assert code == 2
+    assert "contains other files; choose another --out" in err
+    assert [path.name for path in foreign.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--methods", "best"), "unknown method 'best'; known: one-step"),
+        (("--methods", "psd", "psd"), "methods must be distinct, got psd psd"),
+        (("--steps", 0), "steps must be at least 1, got 0"),
+        (("--steps", 2, 2), "steps must be distinct numbers from 1, got 2 2"),
+    ],
+)
+def test_bad_options_are_one_line(words, message, compare, tmp_path):
+    code, _, err = compare(*words)
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
