@@ -46,6 +46,7 @@ from discrete_meanflow.kernel import (
     FlowMapKernel as FlowMapKernel,
     Kernel as Kernel,
     MatchedFlowMap as MatchedFlowMap,
+    RateKernel as RateKernel,
     StudentAndFake as StudentAndFake,
     UnconstrainedKernel as UnconstrainedKernel,
     from_denoiser as from_denoiser,
@@ -83,9 +84,11 @@ from discrete_meanflow.objective import (
     PairCrossEntropy as PairCrossEntropy,
     PosteriorRegression as PosteriorRegression,
     RaoBlackwell as RaoBlackwell,
+    RateKL as RateKL,
     ResidualKL as ResidualKL,
     SampledRate as SampledRate,
     SemigroupLoss as SemigroupLoss,
+    TransitionKL as TransitionKL,
     TransitionLikelihood as TransitionLikelihood,
 )
 from discrete_meanflow.path import (
@@ -116,6 +119,7 @@ from discrete_meanflow.process import (
     SequenceProcess as SequenceProcess,
     SimulatedProcess as SimulatedProcess,
     Structured as Structured,
+    UniformDiffusion as UniformDiffusion,
     UnionPositions as UnionPositions,
 )
 from discrete_meanflow.sampler import (
@@ -135,6 +139,7 @@ from discrete_meanflow.state import (
 )
 from discrete_meanflow.times import (
     ClockUniform as ClockUniform,
+    GridTimes as GridTimes,
     LogitNormal as LogitNormal,
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,

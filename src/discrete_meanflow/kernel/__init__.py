@@ -1,6 +1,10 @@
 """Learned transition kernels K_theta(y, x, r, t): a network and the law built from its logits."""
 
-from discrete_meanflow.kernel.base import Kernel as Kernel, StateNetwork as StateNetwork
+from discrete_meanflow.kernel.base import (
+    Kernel as Kernel,
+    RateKernel as RateKernel,
+    StateNetwork as StateNetwork,
+)
 from discrete_meanflow.kernel.boundary import BoundaryKernel as BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel as BridgeKernel
 from discrete_meanflow.kernel.endpoint import EndpointKernel as EndpointKernel
