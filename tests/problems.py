@@ -8,10 +8,14 @@ from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.kernel import (
     BoundaryKernel,
     BridgeKernel,
+    EulerKernel,
     FlowMapKernel,
     Kernel,
+    MaskScoreKernel,
+    Redraw,
     StudentAndFake,
     UnconstrainedKernel,
+    UniformScoreKernel,
 )
 from discrete_meanflow.network import MLP
 from discrete_meanflow.process import (
@@ -92,6 +96,9 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
             "bridge": BridgeKernel(MLP(states, 16, 3), noisy_ring(states)),
             "bridge, diffusion": BridgeKernel(MLP(states, 16, 3), UniformDiffusion(states)),
             "bridge, masking": BridgeKernel(MLP(states, 16, 3), Masking(states - 1), states - 1),
+            "Euler": EulerKernel(BridgeKernel(MLP(states, 16, 3), Uniform(states)), Redraw(1.0)),
+            "mask scores": MaskScoreKernel(MLP(states, 16, 3), Masking(states - 1)),
+            "uniform scores": UniformScoreKernel(MLP(states, 16, 3), UniformDiffusion(states)),
             "flow map": FlowMapKernel(MLP(states, 16, 3), states),
             "student and fake": StudentAndFake(
                 *(FlowMapKernel(MLP(states, 16, 3), states) for _ in range(2)), fake_rate=3.0
