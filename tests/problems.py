@@ -30,7 +30,7 @@ from discrete_meanflow.process import (
     Uniform,
     UniformDiffusion,
 )
-from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
+from discrete_meanflow.schedule import AlphaSchedule, Distorted, Exponential, Linear, polydec
 from discrete_meanflow.times import (
     ClockUniform,
     FromSource,
@@ -76,6 +76,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "clock": ClockUniform(5, 0.25),
     "on the diagonal": OnDiagonal(ClockUniform(5)),
     "grid": GridTimes(8),
+    "distorted": Distorted(UniformGap(0.0), polydec),
 }
 
 

@@ -75,6 +75,7 @@ from discrete_meanflow.network import (
     DiT as DiT,
     FlatMLP as FlatMLP,
     LogitMask as LogitMask,
+    TimelessNetwork as TimelessNetwork,
     Transformer as Transformer,
 )
 from discrete_meanflow.objective import (
@@ -131,6 +132,7 @@ from discrete_meanflow.process import (
     UnionPositions as UnionPositions,
 )
 from discrete_meanflow.sampler import (
+    CachedSampler as CachedSampler,
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,
     RefiningSampler as RefiningSampler,
@@ -139,6 +141,8 @@ from discrete_meanflow.sampler import (
 )
 from discrete_meanflow.schedule import (
     AlphaSchedule as AlphaSchedule,
+    Distorted as Distorted,
+    distorted_grid as distorted_grid,
 )
 from discrete_meanflow.state import (
     Continuous as Continuous,
