@@ -8,10 +8,14 @@ from discrete_meanflow.data import BigramChain, IndependentCategorical, Law
 from discrete_meanflow.kernel import (
     BoundaryKernel,
     BridgeKernel,
+    EulerKernel,
     FlowMapKernel,
     Kernel,
+    MaskScoreKernel,
+    Redraw,
     StudentAndFake,
     UnconstrainedKernel,
+    UniformScoreKernel,
 )
 from discrete_meanflow.network import MLP
 from discrete_meanflow.process import (
@@ -24,11 +28,13 @@ from discrete_meanflow.process import (
     SimulatedProcess,
     Structured,
     Uniform,
+    UniformDiffusion,
 )
-from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
+from discrete_meanflow.schedule import AlphaSchedule, Distorted, Exponential, Linear, polydec
 from discrete_meanflow.times import (
     ClockUniform,
     FromSource,
+    GridTimes,
     LogitNormal,
     MixedTimes,
     OnDiagonal,
@@ -69,6 +75,8 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "diagonal": MixedTimes(0.0, UniformGap(0.01)),
     "clock": ClockUniform(5, 0.25),
     "on the diagonal": OnDiagonal(ClockUniform(5)),
+    "grid": GridTimes(8),
+    "distorted": Distorted(UniformGap(0.0), polydec),
 }
 
 
@@ -87,6 +95,11 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
             "unconstrained": UnconstrainedKernel(MLP(states, 16, 3), states),
             "carry-over": BoundaryKernel(MLP(states, 16, 3), states, Linear(), mask=states - 1),
             "bridge": BridgeKernel(MLP(states, 16, 3), noisy_ring(states)),
+            "bridge, diffusion": BridgeKernel(MLP(states, 16, 3), UniformDiffusion(states)),
+            "bridge, masking": BridgeKernel(MLP(states, 16, 3), Masking(states - 1), states - 1),
+            "Euler": EulerKernel(BridgeKernel(MLP(states, 16, 3), Uniform(states)), Redraw(1.0)),
+            "mask scores": MaskScoreKernel(MLP(states, 16, 3), Masking(states - 1)),
+            "uniform scores": UniformScoreKernel(MLP(states, 16, 3), UniformDiffusion(states)),
             "flow map": FlowMapKernel(MLP(states, 16, 3), states),
             "student and fake": StudentAndFake(
                 *(FlowMapKernel(MLP(states, 16, 3), states) for _ in range(2)), fake_rate=3.0
@@ -141,5 +154,6 @@ def sequence_processes() -> dict[str, SequenceProcess]:
         "structured, ordinal": Structured(chains.birth_death(3)),
         "structured, uniform": Structured(uniform_noise(3)),
         "structured, masking": Structured(masking_noise(3), 3),
+        "uniform diffusion": UniformDiffusion(3),
         "one-hot flow": OneHotFlow(3),
     }

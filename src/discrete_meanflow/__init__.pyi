@@ -41,13 +41,22 @@ from discrete_meanflow.errors import (
 from discrete_meanflow.kernel import (
     BoundaryKernel as BoundaryKernel,
     BridgeKernel as BridgeKernel,
+    DetailedBalance as DetailedBalance,
     EndpointKernel as EndpointKernel,
+    EulerKernel as EulerKernel,
     ExactPosterior as ExactPosterior,
     FlowMapKernel as FlowMapKernel,
     Kernel as Kernel,
+    MaskScoreKernel as MaskScoreKernel,
     MatchedFlowMap as MatchedFlowMap,
+    RateKernel as RateKernel,
+    RateTerm as RateTerm,
+    Redraw as Redraw,
+    ScoreKernel as ScoreKernel,
     StudentAndFake as StudentAndFake,
+    TargetGuidance as TargetGuidance,
     UnconstrainedKernel as UnconstrainedKernel,
+    UniformScoreKernel as UniformScoreKernel,
     from_denoiser as from_denoiser,
     kernel_for as kernel_for,
 )
@@ -66,6 +75,7 @@ from discrete_meanflow.network import (
     DiT as DiT,
     FlatMLP as FlatMLP,
     LogitMask as LogitMask,
+    TimelessNetwork as TimelessNetwork,
     Transformer as Transformer,
 )
 from discrete_meanflow.objective import (
@@ -83,9 +93,11 @@ from discrete_meanflow.objective import (
     PairCrossEntropy as PairCrossEntropy,
     PosteriorRegression as PosteriorRegression,
     RaoBlackwell as RaoBlackwell,
+    RateKL as RateKL,
     ResidualKL as ResidualKL,
     SampledRate as SampledRate,
     SemigroupLoss as SemigroupLoss,
+    TransitionKL as TransitionKL,
     TransitionLikelihood as TransitionLikelihood,
 )
 from discrete_meanflow.path import (
@@ -116,9 +128,11 @@ from discrete_meanflow.process import (
     SequenceProcess as SequenceProcess,
     SimulatedProcess as SimulatedProcess,
     Structured as Structured,
+    UniformDiffusion as UniformDiffusion,
     UnionPositions as UnionPositions,
 )
 from discrete_meanflow.sampler import (
+    CachedSampler as CachedSampler,
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,
     RefiningSampler as RefiningSampler,
@@ -127,6 +141,8 @@ from discrete_meanflow.sampler import (
 )
 from discrete_meanflow.schedule import (
     AlphaSchedule as AlphaSchedule,
+    Distorted as Distorted,
+    distorted_grid as distorted_grid,
 )
 from discrete_meanflow.state import (
     Continuous as Continuous,
@@ -135,6 +151,7 @@ from discrete_meanflow.state import (
 )
 from discrete_meanflow.times import (
     ClockUniform as ClockUniform,
+    GridTimes as GridTimes,
     LogitNormal as LogitNormal,
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,

@@ -116,6 +116,21 @@ class MixedTimes(TimeSampler):
         return TimePair(torch.where(apart, far.r, r), torch.where(apart, far.t, r + self.epsilon))
 
 
+@dataclass(frozen=True)
+class GridTimes(TimeSampler):
+    """A step ``r = i/T, t = (i + 1)/T`` of a discrete-time chain, with i uniform on 0 .. T - 1."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError(f"time sampler: needs at least one step, got {self.steps}")
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        i = torch.randint(self.steps, shape, device=g.device, generator=g).double()
+        return TimePair(i / self.steps, (i + 1) / self.steps)
+
+
 class ClockUniform(TimeSampler):
     """``r < s < t`` with ``tau(r), tau(s), tau(t)`` uniform on the decoding clock.
 

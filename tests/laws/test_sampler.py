@@ -12,8 +12,11 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import (
     BoundaryKernel,
     BridgeKernel,
+    EulerKernel,
     ExactPosterior,
     FlowMapKernel,
+    MaskScoreKernel,
+    Redraw,
     kernel_for,
 )
 from discrete_meanflow.network import MLP, DiT, FlatMLP
@@ -51,6 +54,11 @@ SAMPLERS = {
         Uniform(3),
     ),
     "kernel, bridge": (KernelSampler.steps(BridgeKernel(exact(RING), RING), 2), RING),
+    "Euler, discrete": (
+        KernelSampler.steps(EulerKernel(BridgeKernel(exact(MASKING), MASKING, 3), Redraw(1.0)), 3),
+        MASKING,
+    ),
+    "scores": (KernelSampler.steps(MaskScoreKernel(exact(MASKING), MASKING), 3), MASKING),
     "kernel, continuous": (KernelSampler.steps(FLOW_MAP, 3), PROCESS),
     "ODE": (ODESampler(FLOW_MAP, 3), PROCESS),
     "refining": (RefiningSampler(FLOW_MAP, 3), PROCESS),

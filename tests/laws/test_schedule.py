@@ -1,12 +1,23 @@
 """Laws of every schedule alpha(r, t)."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
 from discrete_meanflow.ctmc import chains
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.schedule import Exponential, Linear
+from discrete_meanflow.schedule import (
+    Exponential,
+    Linear,
+    cosine,
+    distorted_grid,
+    identity,
+    polydec,
+    polyinc,
+    revcos,
+)
 from problems import SCHEDULES
 
 every_schedule = pytest.mark.parametrize("alpha", SCHEDULES.values(), ids=SCHEDULES)
@@ -66,3 +77,21 @@ def test_bad_parameters_are_rejected():
         Exponential(0.0)
     with pytest.raises(InputError, match="epsilon"):
         Linear(-1.0)
+
+
+@pytest.mark.parametrize("distortion", [identity, polydec, polyinc, cosine, revcos])
+def test_distortions_are_increasing_maps_of_the_unit_interval(distortion):
+    grid = distorted_grid(50, distortion)
+    assert (grid[0], grid[-1]) == (0.0, 1.0)
+    assert all(r < t for r, t in itertools.pairwise(grid))
+    with pytest.raises(InputError, match="at least one step"):
+        distorted_grid(0, distortion)
+
+
+def test_distortions_shorten_the_steps_they_say():
+    steps = {f: torch.tensor(distorted_grid(50, f)).diff() for f in (polydec, polyinc, cosine)}
+    assert steps[polydec][-1] < steps[polydec][0] / 10
+    assert steps[polyinc][0] < steps[polyinc][-1] / 10
+    assert steps[cosine][[0, -1]].max() < steps[cosine][25] / 10
+    assert (distorted_grid(4, identity)) == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert torch.tensor(distorted_grid(50, revcos)).diff()[25] < 0.01

@@ -304,8 +304,8 @@ def posterior(process, x, r, prior):
 PRIOR = {(0, 0): 0.45, (1, 1): 0.3, (2, 0): 0.2, (1, 2): 0.05}  # a dependent law on pairs
 
 
-@pytest.mark.parametrize("name", ["masking", "absorbing"])
-def test_masking_and_absorbing_are_markov(name):
+@pytest.mark.parametrize("name", ["masking", "absorbing", "uniform diffusion"])
+def test_masking_absorbing_and_uniform_diffusion_are_markov(name):
     """Given x_r alone: P(x1 | x_t, x_r) = P(x1 | x_t), so kernels compose jointly."""
     assert _markov_defect(PROCESSES[name]) < 1e-6
 

@@ -7,8 +7,16 @@ from scipy.stats import kstest
 from discrete_meanflow.clock import DecodingClock
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.objective import finite_difference, forward_mode
-from discrete_meanflow.times import ClockUniform, LogitNormal, MixedTimes, OnDiagonal, UniformGap
+from discrete_meanflow.times import (
+    ClockUniform,
+    GridTimes,
+    LogitNormal,
+    MixedTimes,
+    OnDiagonal,
+    UniformGap,
+)
 from problems import ALPHA, TIME_SAMPLERS, seeded
+from statistics_of_draws import passes_chi_square
 
 every_sampler = pytest.mark.parametrize("times", TIME_SAMPLERS.values(), ids=TIME_SAMPLERS)
 
@@ -40,6 +48,12 @@ def test_the_fraction_of_pairs_off_the_diagonal():
     r, t, _ = MixedTimes(0.25, UniformGap(0.01)).sample((100_000,), seeded())
     near = (t - r - 0.01).abs() < 1e-9
     assert abs(near.double().mean().item() - 0.75) < 0.01
+
+
+def test_grid_times_are_the_steps_of_a_chain():
+    r, t, _ = GridTimes(8).sample((20_000,), seeded())
+    assert bool(((t - r) == 1 / 8).all())
+    assert passes_chi_square((r * 8).long(), torch.full((8,), 1 / 8))
 
 
 def test_three_times_are_uniform_on_the_clock():

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from discrete_meanflow.ctmc.generator import as_times
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.process import SequenceProcess
 from discrete_meanflow.state import Discrete, StateSpace
 from discrete_meanflow.types import Logits, Matrix, Probs, State, Times, Tokens
 
@@ -97,3 +98,15 @@ class Kernel(nn.Module, ABC):
     def _first_tensor(self) -> Tensor:
         tensors = (*self.parameters(), *self.buffers())
         return next((t for t in tensors if t.is_floating_point()), torch.empty(0).double())
+
+
+class RateKernel(Kernel):
+    """A kernel of a sequence process that also has rates: the limit of its law as t -> r."""
+
+    @property
+    @abstractmethod
+    def process(self) -> SequenceProcess: ...
+
+    @abstractmethod
+    def rate(self, x: Tokens, logits: Logits, t: Times) -> Probs:
+        """``u_theta(., x)`` at time t from the logits at (t, t); it sums to 0: ``(*batch, n)``."""

@@ -6,4 +6,5 @@ from discrete_meanflow.network.flat import FlatMLP as FlatMLP
 from discrete_meanflow.network.logit_mask import LogitMask as LogitMask
 from discrete_meanflow.network.mlp import MLP as MLP
 from discrete_meanflow.network.time_embedding import SinusoidalEmbedding as SinusoidalEmbedding
+from discrete_meanflow.network.timeless import TimelessNetwork as TimelessNetwork
 from discrete_meanflow.network.transformer import Transformer as Transformer

@@ -22,6 +22,7 @@ from discrete_meanflow.objective.kernel_residual import (
     remaining_time as remaining_time,
 )
 from discrete_meanflow.objective.phases import Phases as Phases
+from discrete_meanflow.objective.rate_kl import RateKL as RateKL
 from discrete_meanflow.objective.residual_kl import ResidualKL as ResidualKL
 from discrete_meanflow.objective.self_distillation import (
     DenoiserDistillation as DenoiserDistillation,
@@ -32,6 +33,7 @@ from discrete_meanflow.objective.time_derivative import (
     finite_difference as finite_difference,
     forward_mode as forward_mode,
 )
+from discrete_meanflow.objective.transition_kl import TransitionKL as TransitionKL
 from discrete_meanflow.objective.transition_likelihood import (
     TransitionLikelihood as TransitionLikelihood,
 )

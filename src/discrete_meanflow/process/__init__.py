@@ -21,3 +21,4 @@ from discrete_meanflow.process.one_hot_flow import OneHotFlow as OneHotFlow
 from discrete_meanflow.process.sequence import SequenceProcess as SequenceProcess
 from discrete_meanflow.process.simulated import SimulatedProcess as SimulatedProcess
 from discrete_meanflow.process.structured import Structured as Structured
+from discrete_meanflow.process.uniform_diffusion import UniformDiffusion as UniformDiffusion

@@ -48,10 +48,10 @@ class MixturePath(SequenceProcess):
         level = torch.rand(shape, dtype=torch.float64, device=x.device, generator=g)
         return torch.where(level < LINEAR(r, t)[..., None], x1[..., None], x[..., None])
 
-    def rate(self, y: Tokens, t: Times, x1: Tokens) -> Probs:
+    def marginal_rate(self, x: Tokens, q: Probs, t: Times) -> Probs:
         # At t = 1 the rate is infinite. Times are float32 in training, where 1 - t >= 2^-24.
         rest = (1 - t).clamp(min=2**-24)[..., None]
-        return (delta(x1, self.states, t.dtype) - delta(y, self.states, t.dtype)) / rest
+        return (q - delta(x, self.states, q.dtype)) / rest
 
 
 class SingleTokenSource(MixturePath):
@@ -98,8 +98,8 @@ class Uniform(MixturePath):
     """Noise is a uniform symbol.
 
     Given x1 this is a Markov chain, but not given x_r alone: x_t forgets what x_r reveals about
-    x1. Where the chain itself must be Markov, use ``Structured`` with a uniform generator, which
-    has the same ``x_r | x1``.
+    x1. Where the chain itself must be Markov, use ``UniformDiffusion``, which has the same
+    ``x_r | x1``.
     """
 
     def source_law(self) -> Probs:

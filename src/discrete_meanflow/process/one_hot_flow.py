@@ -66,9 +66,9 @@ class OneHotFlow(SequenceProcess):
         there = self.bridge(x, q, r.to(x.dtype), t.to(x.dtype))
         return there[..., None, :].expand(*there.shape[:-1], draws, -1)
 
-    def rate(self, y: Point, t: Times, x1: Tokens) -> Point:
-        rest = (1 - t).clamp(min=SMALLEST_REST)[..., None]
-        return (delta(x1, self.states, y.dtype) - y) / rest
+    def marginal_rate(self, x: Point, q: Probs, t: Times) -> Point:
+        """The velocity ``(q - x)/(1 - t)``."""
+        return (q - x) / (1 - t).clamp(min=SMALLEST_REST)[..., None]
 
     def extra_repr(self) -> str:
         return f"vocabulary={self.vocabulary}, minibatch_ot={self.minibatch_ot}"

@@ -39,8 +39,12 @@ class SequenceProcess(Process):
         """The law of ``x_t`` given ``x_r = x`` and a law q of x1: shape ``(*batch, D, n)``."""
 
     @abstractmethod
+    def marginal_rate(self, x: State, q: Probs, t: Times) -> Probs:
+        """``E_q u_t(., x | x1)``, the column of x given a law q of x1: ``(*batch, D, n)``."""
+
     def rate(self, y: State, t: Times, x1: Tokens) -> Probs:
         """The conditional generator's column ``u_t(., y | x1)``: shape ``(*batch, D, n)``."""
+        return self.marginal_rate(y, delta(x1, self.states, t.dtype), t)
 
     def advance(
         self, x: State, x1: Tokens, r: Times, t: Times, g: torch.Generator, draws: int

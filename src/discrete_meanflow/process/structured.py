@@ -102,14 +102,16 @@ class Structured(SequenceProcess):
         stay = torch.where(possible, 0.0, q).sum(-1, keepdim=True)
         return moved + stay * delta(x, self.states, q.dtype)
 
-    def rate(self, y: Tokens, t: Times, x1: Tokens) -> Probs:
+    def marginal_rate(self, x: Tokens, q: Probs, t: Times) -> Probs:
         # At t = 1 the rate towards x1 is infinite, as in MixturePath.
-        t = t.clamp(max=1 - 2**-24).expand(y.shape)
-        N = _columns(self.noising(t, torch.ones_like(t)), x1)  # N_{1,t}[., x1]
-        here = N.gather(-1, y[..., None]).clamp(min=self.never)
-        out = self.rate_matrix.to(t.dtype)[y] / t[..., None] * N / here  # Q[y, .]: into y
-        out = out * (1 - delta(y, self.states, t.dtype))
-        return out - delta(y, self.states, t.dtype) * out.sum(-1, keepdim=True)
+        t = t.clamp(max=1 - 2**-24).expand(x.shape)
+        N = self.noising(t, torch.ones_like(t))  # N_{1,t}
+        weight = q / _rows(N, x).clamp(min=self.never)
+        ratio = (N @ weight[..., None])[..., 0]  # E_q N[y, x1] / N[x, x1]
+        out = self.rate_matrix.to(t.dtype)[x] / t[..., None] * ratio  # Q[x, .]: into x
+        here = delta(x, self.states, t.dtype)
+        out = out * (1 - here)
+        return out - here * out.sum(-1, keepdim=True)
 
     def extra_repr(self) -> str:
         return f"{self.noise}, vocabulary={self.vocabulary}"

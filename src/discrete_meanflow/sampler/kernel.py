@@ -1,6 +1,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Self
 
 import torch
 
@@ -54,7 +55,7 @@ class KernelSampler(Sampler):
         k: int,
         logit_processors: Sequence[LogitProcessor] = (),
         guidance: float = 1.0,
-    ) -> "KernelSampler":
+    ) -> Self:
         """k steps from 0 to 1 at the kernel's own times.
 
         They are even in time for discrete states and on the decoding clock for continuous ones.
@@ -70,7 +71,7 @@ class KernelSampler(Sampler):
         k: int,
         logit_processors: Sequence[LogitProcessor] = (),
         guidance: float = 1.0,
-    ) -> "KernelSampler":
+    ) -> Self:
         """k maps to time 1 from ever later starts, each from the noised symbols of the last.
 
         The multistep sampling of consistency models (Song et al. 2023, arXiv:2303.01469).
@@ -81,7 +82,7 @@ class KernelSampler(Sampler):
         grid = [time for start in starts for time in (start, 1.0)]
         return cls(kernel, grid, logit_processors, guidance)
 
-    def remember(self, x: State) -> State | None:
+    def remember(self, x: State) -> Any:
         """With guidance, the unconditional state."""
         return None if self.guidance == 1 else x
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BridgeKernel, EndpointKernel, Kernel
+from discrete_meanflow.kernel import EndpointKernel, Kernel, RateKernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.path import Paths
 from discrete_meanflow.process import MixturePath, PathSample, Process
@@ -77,8 +77,8 @@ class Problem:
         process = self.process
         if kernel.space != process.space:
             raise InputError(f"problem: the kernel has {kernel.space}, the process {process.space}")
-        if isinstance(kernel, BridgeKernel) and kernel.process is not process:
-            raise InputError("problem: the kernel's bridge belongs to another process")
+        if isinstance(kernel, RateKernel) and kernel.process is not process:
+            raise InputError("problem: the kernel was built on another process")
         mask = kernel.mask if isinstance(kernel, EndpointKernel) else None
         token = process.token if isinstance(process, MixturePath) else None
         if mask is not None and mask != token:

@@ -1,0 +1,53 @@
+"""Laws of all V^D states of a sequence, and what a kernel's step makes of them."""
+
+import itertools
+
+import torch
+
+from discrete_meanflow.data import BigramChain
+from discrete_meanflow.kernel import BridgeKernel, ExactPosterior
+from discrete_meanflow.process import MixturePath
+from discrete_meanflow.simplex import delta
+
+LAW = BigramChain.dirichlet(3, 2, 1.0, seed=2)
+
+
+def joint_states(states):
+    return torch.tensor(list(itertools.product(range(states), repeat=LAW.length)))
+
+
+def noised(process, r):
+    """``p_r`` of every state, by enumeration of x1."""
+    x, clean = joint_states(process.states), joint_states(process.vocabulary)
+    seen = process.likelihood(x, torch.full(x.shape, r, dtype=torch.float64))  # (states, D, V)
+    given = seen[:, torch.arange(LAW.length), clean].prod(-1)  # (states, clean)
+    return given @ LAW.log_prob(clean).exp()
+
+
+def exact_kernel(process):
+    """The kernel of the exact posterior of each position."""
+    token = process.token if isinstance(process, MixturePath) else None
+    return BridgeKernel(ExactPosterior(LAW, process), process, token)
+
+
+def after(kernel, law, grid):
+    """The exact law over all states after steps along the grid, positions drawn independently."""
+    x = joint_states(kernel.states)
+    for r, t in itertools.pairwise(grid):
+        times = [torch.full(x.shape, s, dtype=torch.float64) for s in (r, t)]
+        reached = law > 0  # the exact posterior has none for the others
+        first, second = kernel.probs(x[reached], *(s[reached] for s in times)).unbind(1)
+        step = first[:, :, None] * second[:, None, :]
+        law = torch.einsum("b,byz->yz", law[reached], step).flatten()
+    return law
+
+
+def generator(kernel, t, possible):
+    """The generator of the possible states: one position jumps at a time."""
+    x = joint_states(kernel.states)[possible]
+    times = torch.full(x.shape, t, dtype=torch.float64)
+    rates = kernel.rate(x, kernel(x, times, times), times)
+    here = delta(x, kernel.states, torch.float64)
+    first = rates[:, 0, :, None] * here[:, 1, None, :]
+    second = here[:, 0, :, None] * rates[:, 1, None, :]
+    return (first + second).flatten(1)[:, possible].T
