@@ -129,7 +129,7 @@ PROSE = [
     *FILES,
     *REPRODUCTION.rglob("*.py"),
     *(p for p in (ROOT / "bench").glob("*.py")),
-    *(p for p in (ROOT / "docs").glob("*.md")),
+    *(p for p in (ROOT / "docs").rglob("*.md")),
     *(p for p in (ROOT / "examples").glob("*.py")),
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
 ]

@@ -1,7 +1,7 @@
 """Generate the docs from committed results: ``python -m dmf_reproduction.report.markdown``.
 
-No number in README.md, docs/results.md, docs/benchmarks.md or the table of docs/one-step.md is
-typed by hand.
+No number in README.md, docs/results.md, docs/benchmarks.md or the table of
+docs/theory/distribution-matching.md is typed by hand.
 """
 
 import json
@@ -211,10 +211,11 @@ def benchmarks_page(results: Path) -> str:
 def pages(root: Path) -> dict[Path, str]:
     """The generated files of a checkout and their text."""
     results, readme = root / "results", root / "README.md"
-    one_step, stages = root / "docs/one-step.md", stages_section(results / "bench")
+    matching = root / "docs/theory/distribution-matching.md"
+    stages = stages_section(results / "bench")
     return {
         readme: readme_text(readme.read_text(), results),
-        one_step: with_section(one_step.read_text(), "stages", stages),
+        matching: with_section(matching.read_text(), "stages", stages),
         root / "docs/results.md": results_page(results),
         root / "docs/benchmarks.md": benchmarks_page(results),
     }

@@ -51,7 +51,7 @@ def stages_section(bench: Path) -> str:
             values = [_score(run, kernel, sampler, measure) for kernel, sampler in STAGES.values()]
             cells = map(_number, [*values, real[measure]])
             table.append([name, f"{measure} {direction}", *cells])
-    picture = f"![Quality against evaluations](../results/bench/{FIGURE}.png)"
+    picture = f"![Quality against evaluations](../../results/bench/{FIGURE}.png)"
     return "\n".join([*_origins(records), "", grid_markdown(table), "", picture])
 
 
@@ -78,7 +78,7 @@ def arms_section(bench: Path) -> str:
         "",
         "All variants train the third stage from the same teacher and student for the same number",
         "of steps; *student* is the state before. *More pairs* is the control: as many further",
-        "steps of the second stage. [one-step.md](one-step.md) explains the method.",
+        "steps of the second stage. [Theory](theory/distribution-matching.md) explains the method.",
         "",
     ]
     return "\n".join([*head, *parts])
