@@ -18,6 +18,7 @@ import tyro
 from discrete_meanflow import __version__
 from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
+from discrete_meanflow.cli.explore import Explore
 from discrete_meanflow.cli.export import Export
 from discrete_meanflow.cli.report import Report
 from discrete_meanflow.cli.sample import Sample
@@ -30,6 +31,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "report": Report,
     "export": Export,
+    "explore": Explore,
 }
 GROUP = "discrete_meanflow.commands"
 DESCRIPTION = (
