@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.ctmc import ConstantGenerator, JumpRates, TimeVaryingGenerator
-from discrete_meanflow.ctmc.chains import _from_rates, _shift
+from discrete_meanflow.ctmc.chains import _shift, from_rates
 from discrete_meanflow.ctmc.uniformization import uniformized_action
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times, Tokens
@@ -15,7 +15,7 @@ from discrete_meanflow.types import Matrix, Times, Tokens
 def random_dense(n: int, g: torch.Generator, scale: float = 3.0) -> ConstantGenerator:
     """Every jump possible, rates exponential with mean ``scale / n``."""
     rates = torch.empty(n, n, dtype=torch.float64).exponential_(generator=g) * scale / n
-    return ConstantGenerator(_from_rates(rates - torch.diag(rates.diagonal())))
+    return ConstantGenerator(from_rates(rates - torch.diag(rates.diagonal())))
 
 
 def pulsed_ring(n: int = 3) -> TimeVaryingGenerator:
@@ -24,7 +24,7 @@ def pulsed_ring(n: int = 3) -> TimeVaryingGenerator:
     def u(t: Times) -> Matrix:
         ahead, back = (_shift(n, by, wrap=True, device=t.device) for by in (1, -1))
         phase = 2 * math.pi * t[..., None, None]
-        return _from_rates((2 + phase.sin()) * ahead + (1 + phase.cos() / 2) * back)
+        return from_rates((2 + phase.sin()) * ahead + (1 + phase.cos() / 2) * back)
 
     return TimeVaryingGenerator(u, f"pulsed_ring({n})")
 

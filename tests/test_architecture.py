@@ -48,8 +48,8 @@ RANK = {
 }
 STRANGERS = [("process", "data"), ("data", "ctmc")]  # must not import each other, whatever the rank
 FILES = sorted(SOURCE.rglob("*.py"))
-OPTIONAL = ("accelerate", "matplotlib", "onnx", "pandas", "pyarrow", "rdkit", "scipy", "sklearn",
-            "tensorboard", "tokenizers")  # fmt: skip
+OPTIONAL = ("accelerate", "fastapi", "matplotlib", "onnx", "pandas", "plotly", "pyarrow", "rdkit",
+            "scipy", "sklearn", "tensorboard", "tokenizers", "uvicorn")  # fmt: skip
 
 
 def part_of(path):

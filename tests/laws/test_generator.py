@@ -49,6 +49,14 @@ def test_identity(u):
     assert identity_residual(u, R, T).abs().max() < 1e-10
 
 
+@every_constant
+def test_identity_fails_for_another_kernel(u):
+    """By the difference of the rates times the kernel."""
+    v = ConstantGenerator(2 * u.matrix)
+    residual = identity_residual(u, R, T, lambda r, t: transition(v, r, t))
+    assert (residual - (v.matrix - u.matrix) @ transition(v, R, T)).abs().max() < 1e-10
+
+
 @every_generator
 def test_integral_form(u):
     assert (integral_form(u, R, T) - mean_rate(u, R, T)).abs().max() < 1e-8

@@ -19,6 +19,7 @@ from discrete_meanflow import __version__
 from discrete_meanflow.cli.compare import Compare
 from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
+from discrete_meanflow.cli.explore import Explore
 from discrete_meanflow.cli.export import Export
 from discrete_meanflow.cli.report import Report
 from discrete_meanflow.cli.sample import Sample
@@ -32,6 +33,7 @@ COMMANDS = {
     "compare": Compare,
     "report": Report,
     "export": Export,
+    "explore": Explore,
 }
 GROUP = "discrete_meanflow.commands"
 DESCRIPTION = (

@@ -2,6 +2,7 @@
 
 from discrete_meanflow.ctmc.chains import (
     birth_death as birth_death,
+    from_rates as from_rates,
     paper_chains as paper_chains,
     ring as ring,
     tilting_birth_death as tilting_birth_death,

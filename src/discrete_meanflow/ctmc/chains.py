@@ -12,8 +12,8 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
 
 
-def _from_rates(off_diagonal: Tensor) -> Matrix:
-    """Put minus the column sums on the diagonal."""
+def from_rates(off_diagonal: Tensor) -> Matrix:
+    """The generator with these rates of jumps: minus the column sums on the diagonal."""
     return off_diagonal - torch.diag_embed(off_diagonal.sum(-2))
 
 
@@ -29,7 +29,7 @@ def _shift(n: int, by: int, wrap: bool, device: torch.device | None = None) -> M
 
 def two_state(rate: float = 2.0) -> ConstantGenerator:
     """The symmetric chain on two states."""
-    return ConstantGenerator(_from_rates(rate * _shift(2, 1, wrap=True)))
+    return ConstantGenerator(from_rates(rate * _shift(2, 1, wrap=True)))
 
 
 def ring(n: int = 3, forward: float = 2.0, backward: float = 1.0) -> ConstantGenerator:
@@ -37,14 +37,14 @@ def ring(n: int = 3, forward: float = 2.0, backward: float = 1.0) -> ConstantGen
     if n < 3:
         raise InputError(f"ring: needs at least 3 states, got {n}")
     return ConstantGenerator(
-        _from_rates(forward * _shift(n, 1, wrap=True) + backward * _shift(n, -1, wrap=True))
+        from_rates(forward * _shift(n, 1, wrap=True) + backward * _shift(n, -1, wrap=True))
     )
 
 
 def birth_death(n: int = 10, birth: float = 1.5, death: float = 1.0) -> ConstantGenerator:
     """x -> x + 1 at rate ``birth``, x -> x - 1 at rate ``death``; reflecting at 0 and n - 1."""
     return ConstantGenerator(
-        _from_rates(birth * _shift(n, 1, wrap=False) + death * _shift(n, -1, wrap=False))
+        from_rates(birth * _shift(n, 1, wrap=False) + death * _shift(n, -1, wrap=False))
     )
 
 
@@ -54,7 +54,7 @@ def tilting_birth_death(n: int = 5) -> TimeVaryingGenerator:
     def u(t: Times) -> Matrix:
         up, down = (_shift(n, by, wrap=False, device=t.device) for by in (1, -1))
         s = t[..., None, None]
-        return _from_rates((3 - 2 * s) * up + (0.5 + 2 * s.square()) * down)
+        return from_rates((3 - 2 * s) * up + (0.5 + 2 * s.square()) * down)
 
     return TimeVaryingGenerator(u, f"tilting_birth_death({n})")
 

@@ -24,14 +24,26 @@ def mean_rate(generator: RateGenerator, r: Tensor | float, t: Tensor | float) ->
     return _mean_rate(transition(generator, r, t), r, t)
 
 
-def identity_residual(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
-    """``ubar - (u_t K_{r,t} - (t - r) d/dt ubar)``: zero up to rounding.
+def identity_residual(
+    generator: RateGenerator,
+    r: Tensor | float,
+    t: Tensor | float,
+    kernel: Callable[[Times, Times], Matrix] | None = None,
+) -> Matrix:
+    """``ubar - (u_t K_{r,t} - (t - r) d/dt ubar)``: zero up to rounding for the exact kernel.
 
     The derivative is the forward-mode derivative of the kernel, so it does not presuppose the
     forward equation from which the identity follows.
+
+    Args:
+        generator: the rates.
+        r: times in [0, 1].
+        t: later times.
+        kernel: ``(r, t) -> K_{r,t}``, such as ``matrix`` of a learned kernel; the exact one by
+            default.
     """
     r, t = _strict_times(r, t)
-    kernel = _differentiable_kernel(generator, r, t)
+    kernel = kernel or _differentiable_kernel(generator, r, t)
     ubar = _mean_rate(kernel(r, t), r, t)
     ubar_dt = torch.func.jvp(lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),))[
         1
