@@ -19,6 +19,8 @@ KernelFactory = Callable[[SequenceProcess, nn.Module], Kernel]
 SamplerFactory = Callable[[Kernel, int, Sequence[LogitProcessor], float], Sampler]
 Bound = Callable[[Kernel, SequenceProcess, Tokens, torch.Generator], Tensor]
 
+MANY = 64  # function evaluations of methods that need many
+
 
 @dataclass(frozen=True)
 class Method:

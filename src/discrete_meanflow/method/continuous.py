@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
-from discrete_meanflow.method.base import Method, without_guidance
+from discrete_meanflow.method.base import MANY, Method, without_guidance
 from discrete_meanflow.objective import (
     LagrangianLoss,
     Objective,
@@ -18,7 +18,6 @@ from discrete_meanflow.sampler import KernelSampler, LogitProcessor, ODESampler,
 from discrete_meanflow.times import ClockUniform, OnDiagonal, TimeSampler
 
 DIAGONAL_PHASE = 0.4  # fraction of a flow map's training on the diagonal alone
-MANY = 64  # function evaluations of methods that need many
 
 
 def on_diagonal(vocabulary: int) -> TimeSampler:

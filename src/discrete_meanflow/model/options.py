@@ -23,7 +23,11 @@ FEWEST_LM_STEPS = 50  # its learning rate must rise and fall
 KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "array"]
 Device = Literal["auto", "cpu", "cuda"]
 Matching = Literal["auto", "yes", "no"]
-MethodName = Literal["one-step", "flow-matching", "psd", "lsd", "kernel-ce"]
+MethodName = Literal[
+    "one-step", "flow-matching", "psd", "lsd",
+    "d3pm", "d3pm-uniform", "sedd", "sedd-uniform", "mdlm", "dfm", "dfm-uniform", "campbell",
+    "defog", "kernel-ce",
+]  # fmt: skip
 
 
 def optional(metavar: str, **shown: Any) -> dict[str, Any]:
