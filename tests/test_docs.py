@@ -89,6 +89,14 @@ def test_glossary_names_files_that_exist():
         assert (SOURCE / path).exists(), path
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_named_in_the_docs_exist(page):
+    """Files of the checkout, or of the library; not those that a run writes."""
+    for path in re.findall(r"`((?:[\w.*-]+/)+[\w*-]*(?:\.[\w.]+)?)`", page.read_text()):
+        if path not in ("runs/gpu", "tensorboard/", "./node_modules"):
+            assert any(ROOT.glob(path)) or any(SOURCE.glob(path)), f"{path} is missing"
+
+
 def test_tests_named_in_the_docs_exist():
     source = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     files = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}

@@ -182,7 +182,7 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
         else:
             newest = _newest(folder, checkpoints, from_checkpoint)
             kernel = _from_checkpoint(config, newest)
-            if newest.name == CHECKPOINTS[2]:  # it trains the last step of the second stage's map
+            if newest.name == CHECKPOINTS[2]:  # it trains the step (0, 1)
                 kernel = MatchedFlowMap(_from_checkpoint(config, folder / CHECKPOINTS[1]), kernel)
     except _WeightsError as error:
         remedy = f"; delete it and run dmf train --resume {folder}" * bool(checkpoints)
