@@ -25,9 +25,11 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/uniformization.py
 	$(BIN)/python bench/two_state_information.py
 
-# README tables, docs/results.md and docs/benchmarks.md, from the JSON under results/
-docs: $(VENV)/.demo
+# README tables, docs/results.md and docs/benchmarks.md, from the JSON under results/; then the site
+docs: $(VENV)/.test
 	$(BIN)/python -m dmf_reproduction.report.markdown
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 setup: $(VENV)/.test
 
@@ -49,4 +51,4 @@ $(VENV)/.test: $(VENV)/.demo
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo docs/_build

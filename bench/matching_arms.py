@@ -130,7 +130,7 @@ def prepare(arm: Arm, plan: Plan, stages: Stages) -> tuple[Problem, Recipe, Kern
 
 
 def generator(kernel: Kernel, stages: Stages) -> Kernel:
-    """The kernel that samples: after matching, the student's flow map with its own last step."""
+    """The kernel that samples: after matching, the student's flow map with its own step (0, 1)."""
     if not isinstance(kernel, StudentAndFake):
         return kernel
     assert isinstance(stages.student, FlowMapKernel)

@@ -3,7 +3,8 @@
     python -m dmf_reproduction.pack_pretrained RUN NAME
 
 Weights are stored in half precision. Training and held-out records, checkpoints, samples and logs
-are left out. The model card, README.md, is written by hand.
+are left out. The model card, README.md, is written by hand. Its scores are those of the stored
+weights: copy them into the run, repeat ``dmf evaluate`` and copy ``evaluation.json`` back.
 """
 
 import argparse

@@ -17,9 +17,7 @@ from discrete_meanflow.training import Distributed
 # How the size of the network and of a step follow from the data and the device.
 CPU_SIZE = 2.3e6  # parameters, at most
 SMALL_STATE = 250  # numbers in a state below which a smaller network trains longer and better
-# With many records, a smaller network sees more noise and does not memorise: names, C2ST AUC in one
-# step .54 with 0.45 million parameters, .56 with 2.3. Few records are memorised: mushroom, pair TV
-# .063 with 0.22 million, .038 with 2.3.
+# With many records a smaller network sees more noise in the same time; with few, it learns less.
 MANY_RECORDS = 15_000
 SIZE_PER_ROOT = 2e4  # parameters with many records, times the root of the numbers in a state
 SMALL_SIZE = 5e5  # parameters of an MLP below which a CPU has time for more than small batches
