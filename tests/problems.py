@@ -38,6 +38,7 @@ from discrete_meanflow.times import (
     LogitNormal,
     MixedTimes,
     OnDiagonal,
+    OneTime,
     TimeSampler,
     UniformGap,
 )
@@ -76,6 +77,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "clock": ClockUniform(5, 0.25),
     "on the diagonal": OnDiagonal(ClockUniform(5)),
     "grid": GridTimes(8),
+    "one time": OneTime(),
     "distorted": Distorted(UniformGap(0.0), polydec),
 }
 

@@ -99,6 +99,9 @@ from discrete_meanflow.objective import (
     SemigroupLoss as SemigroupLoss,
     TransitionKL as TransitionKL,
     TransitionLikelihood as TransitionLikelihood,
+    one_hot_flow_bound as one_hot_flow_bound,
+    rate_bound as rate_bound,
+    transition_bound as transition_bound,
 )
 from discrete_meanflow.path import (
     ChainPaths as ChainPaths,
@@ -155,6 +158,7 @@ from discrete_meanflow.times import (
     LogitNormal as LogitNormal,
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,
+    OneTime as OneTime,
     TimeSampler as TimeSampler,
     UniformGap as UniformGap,
 )

@@ -172,3 +172,24 @@ class OnDiagonal(TimeSampler):
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
         r = self.times.sample(shape, g).r
         return TimePair(r, r)
+
+
+@dataclass(frozen=True)
+class OneTime(TimeSampler):
+    """``t = r ~ U[start, end]``, for objectives that see one time.
+
+    The rates of a process diverge at its ends; ``end = 1 - 1e-3`` cuts them off.
+    """
+
+    start: float = 0.0
+    end: float = 1 - 1e-3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end <= 1:
+            raise InputError(
+                f"time sampler: needs 0 <= start < end <= 1, got {self.start:g} and {self.end:g}"
+            )
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        r = self.start + (self.end - self.start) * _uniform(shape, g)
+        return TimePair(r, r)

@@ -1,12 +1,14 @@
 """Laws of all V^D states of a sequence, and what a kernel's step makes of them."""
 
 import itertools
+import math
 
 import torch
+from torch import nn
 
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.kernel import BridgeKernel, ExactPosterior
-from discrete_meanflow.process import MixturePath
+from discrete_meanflow.process import Masking, MixturePath
 from discrete_meanflow.simplex import delta
 
 LAW = BigramChain.dirichlet(3, 2, 1.0, seed=2)
@@ -51,3 +53,30 @@ def generator(kernel, t, possible):
     first = rates[:, 0, :, None] * here[:, 1, None, :]
     second = here[:, 0, :, None] * rates[:, 1, None, :]
     return (first + second).flatten(1)[:, possible].T
+
+
+class Scores(nn.Module):
+    """The logits of a score kernel from a network of ``log q(x1)``, plus theta if it has one."""
+
+    def __init__(self, network, process):
+        super().__init__()
+        self.network, self.process = network, process
+
+    def forward(self, x, r, t):
+        if isinstance(self.process, Masking):
+            return self.network(x, r, t).log_softmax(-1) + math.log(self.process.vocabulary)
+        q = self.network(x, r, t).softmax(-1)
+        rate = self.process.marginal_rate(x.argmax(-1), q, r)
+        scale = self.process.vocabulary * r[..., None]
+        return (rate * scale).clamp(min=1e-30).log()
+
+
+class OneHot(nn.Module):
+    """A network of symbols as one of one-hot points."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x, r, t):
+        return self.network(x.argmax(-1), r, t)

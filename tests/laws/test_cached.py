@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from torch import nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BridgeKernel
 from discrete_meanflow.network import TimelessNetwork, Transformer
 from discrete_meanflow.process import Masking
 from discrete_meanflow.sampler import CachedSampler, KernelSampler, temperature
-from laws.joint_law import LAW, exact_kernel, joint_states
+from laws.joint_law import LAW, OneHot, exact_kernel, joint_states
 from problems import seeded
 from statistics_of_draws import passes_chi_square
 
@@ -55,12 +54,8 @@ def test_samples_are_those_of_the_kernel_sampler(steps, observe):
 
 def test_many_cached_steps_draw_from_the_joint_law():
     """With steps this short two positions hardly ever jump together."""
-
-    class OneHot(nn.Module):
-        def forward(self, x, r, t):
-            return exact_kernel(PROCESS).network(x.argmax(-1), r, t)
-
-    exact = BridgeKernel(TimelessNetwork(OneHot()), PROCESS, PROCESS.token)
+    network = TimelessNetwork(OneHot(exact_kernel(PROCESS).network))
+    exact = BridgeKernel(network, PROCESS, PROCESS.token)
     sampler = CachedSampler.steps(exact, 200)
     y = sampler.sample(PROCESS.source((2000, 2), seeded()), seeded())
     assert sampler.evaluations < 3

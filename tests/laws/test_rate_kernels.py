@@ -25,7 +25,7 @@ from discrete_meanflow.process import Absorbing, Masking, Uniform, UniformDiffus
 from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.simplex import delta
 from laws.enumeration import Tilted, enumerated, expected_gradient
-from laws.joint_law import LAW, after, exact_kernel, generator, joint_states, noised
+from laws.joint_law import LAW, OneHot, Scores, after, exact_kernel, generator, joint_states, noised
 from problems import seeded
 from statistics_of_draws import passes_chi_square
 
@@ -39,33 +39,6 @@ every_scored = pytest.mark.parametrize("name", SCORED)
 every_noise = pytest.mark.parametrize("term", NOISE.values(), ids=NOISE)
 START, END = 0.1, 0.8
 STEPS = (8, 16, 32, 64)
-
-
-class Scores(nn.Module):
-    """The logits of a score kernel from a network of ``log q(x1)``, plus theta if it has one."""
-
-    def __init__(self, network, process):
-        super().__init__()
-        self.network, self.process = network, process
-
-    def forward(self, x, r, t):
-        if isinstance(self.process, Masking):
-            return self.network(x, r, t).log_softmax(-1) + math.log(self.process.vocabulary)
-        q = self.network(x, r, t).softmax(-1)
-        rate = self.process.marginal_rate(x.argmax(-1), q, r)
-        scale = self.process.vocabulary * r[..., None]
-        return (rate * scale).clamp(min=1e-30).log()
-
-
-class OneHot(nn.Module):
-    """A network of symbols as one of one-hot points."""
-
-    def __init__(self, network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x, r, t):
-        return self.network(x.argmax(-1), r, t)
 
 
 def exact_score(name):

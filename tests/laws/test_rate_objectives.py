@@ -17,7 +17,7 @@ from discrete_meanflow.process import (
     UniformDiffusion,
 )
 from discrete_meanflow.schedule import Linear
-from discrete_meanflow.times import GridTimes, OnDiagonal, UniformGap
+from discrete_meanflow.times import GridTimes, OneTime
 from laws.enumeration import DATA, Tilted, enumerated, expected_gradient
 from problems import noisy_ring, seeded, uniform_noise
 
@@ -102,7 +102,7 @@ def test_losses_and_gradients_are_finite_and_observed_positions_have_none(proces
     """In float32, with times close to the data and observed positions at time 1."""
     kernel = random_kernel(process)
     transitions = isinstance(objective, TransitionKL)
-    times = GridTimes(2) if transitions else OnDiagonal(UniformGap(1e-3))
+    times = GridTimes(2) if transitions else OneTime()
     path = DataPaths(process, DATA, times, conditioning=0.5).sample((4000,), seeded(), 0)
     observed = path.r == 1
     assert observed.any()

@@ -47,14 +47,15 @@ class EulerKernel(Kernel):
 
     def law(self, x: Tokens, logits: Logits, r: Times, t: Times) -> Probs:
         here = delta(x, self.states, logits.dtype)
-        rates = (1 - here) * self._rates(x, logits, r)
+        rates = (1 - here) * self.rates(x, logits, r)
         total = rates.sum(-1)
         jump = -torch.expm1(-(t - r) * total)
         target = rates / torch.where(total > 0, total, 1.0)[..., None]
         arrived = self.kernel.law(x, logits, r, t)
         return torch.where((t == 1)[..., None], arrived, interpolate(here, target, jump))
 
-    def _rates(self, x: Tokens, logits: Logits, t: Times) -> Probs:
+    def rates(self, x: Tokens, logits: Logits, t: Times) -> Probs:
+        """The rates of the kernel plus all terms, ``(*batch, n)``; ignore the entry at x."""
         rates = self.kernel.rate(x, logits, t)
         if isinstance(self.kernel, BridgeKernel) and isinstance(self.kernel.process, MixturePath):
             q = self.kernel.log_q(x, logits).exp()

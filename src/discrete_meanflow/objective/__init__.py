@@ -21,6 +21,12 @@ from discrete_meanflow.objective.kernel_residual import (
     KernelResidual as KernelResidual,
     remaining_time as remaining_time,
 )
+from discrete_meanflow.objective.likelihood_bound import (
+    bits_per_symbol as bits_per_symbol,
+    one_hot_flow_bound as one_hot_flow_bound,
+    rate_bound as rate_bound,
+    transition_bound as transition_bound,
+)
 from discrete_meanflow.objective.phases import Phases as Phases
 from discrete_meanflow.objective.rate_kl import RateKL as RateKL
 from discrete_meanflow.objective.residual_kl import ResidualKL as ResidualKL

@@ -22,8 +22,9 @@ class RateKL(Objective):
     * a score kernel on ``Masking`` or ``UniformDiffusion``: the score entropy of SEDD (Lou et al.
       2024, arXiv:2310.16834), with the constant that makes it vanish at the conditional score.
 
-    The rates diverge as ``1/(1 - r)``. Draw r below 1, such as from ``UniformGap(1e-3)``: the
-    average is then the integral over [0, 1 - 1e-3], divided by that length.
+    The rates diverge as ``1/(1 - r)``. Draw r below 1, as ``OneTime()`` does: the average is then
+    the integral over [0, 1 - 1e-3], divided by that length. Learned scores under uniform noise
+    also diverge as 1/r: ``OneTime(1e-3)``.
     """
 
     needs = Needs(draws=0, data_ends=True)
