@@ -69,6 +69,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "diagonal": MixedTimes(0.0, UniformGap(0.01)),
     "clock": ClockUniform(5, 0.25),
     "on the diagonal": OnDiagonal(ClockUniform(5)),
+    "mostly on the diagonal": OnDiagonal(ClockUniform(5), 0.75),
 }
 
 

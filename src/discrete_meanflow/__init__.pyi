@@ -39,6 +39,7 @@ from discrete_meanflow.errors import (
     InputError as InputError,
 )
 from discrete_meanflow.kernel import (
+    AutoregressiveKernel as AutoregressiveKernel,
     BoundaryKernel as BoundaryKernel,
     BridgeKernel as BridgeKernel,
     EndpointKernel as EndpointKernel,
@@ -62,6 +63,7 @@ from discrete_meanflow.model.one_step_model import (
 )
 from discrete_meanflow.network import (
     MLP as MLP,
+    CausalTransformer as CausalTransformer,
     DiagonalNetwork as DiagonalNetwork,
     DiT as DiT,
     FlatMLP as FlatMLP,
@@ -73,12 +75,15 @@ from discrete_meanflow.objective import (
     DenoiserDistillation as DenoiserDistillation,
     DistributionMatching as DistributionMatching,
     Estimator as Estimator,
+    EulerianLoss as EulerianLoss,
     ExactExpectation as ExactExpectation,
     KernelCE as KernelCE,
     KernelResidual as KernelResidual,
     LagrangianLoss as LagrangianLoss,
+    MeanFlow as MeanFlow,
     ModelExpectation as ModelExpectation,
     Needs as Needs,
+    NextToken as NextToken,
     Objective as Objective,
     PairCrossEntropy as PairCrossEntropy,
     PosteriorRegression as PosteriorRegression,
@@ -119,6 +124,7 @@ from discrete_meanflow.process import (
     UnionPositions as UnionPositions,
 )
 from discrete_meanflow.sampler import (
+    AutoregressiveSampler as AutoregressiveSampler,
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,
     RefiningSampler as RefiningSampler,

@@ -1,5 +1,6 @@
 """Learned transition kernels K_theta(y, x, r, t): a network and the law built from its logits."""
 
+from discrete_meanflow.kernel.autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from discrete_meanflow.kernel.base import Kernel as Kernel, StateNetwork as StateNetwork
 from discrete_meanflow.kernel.boundary import BoundaryKernel as BoundaryKernel
 from discrete_meanflow.kernel.bridge import BridgeKernel as BridgeKernel

@@ -17,10 +17,13 @@ from discrete_meanflow.objective.estimator import (
     RaoBlackwell as RaoBlackwell,
     SampledRate as SampledRate,
 )
+from discrete_meanflow.objective.eulerian import EulerianLoss as EulerianLoss
 from discrete_meanflow.objective.kernel_residual import (
     KernelResidual as KernelResidual,
     remaining_time as remaining_time,
 )
+from discrete_meanflow.objective.mean_flow import MeanFlow as MeanFlow
+from discrete_meanflow.objective.next_token import NextToken as NextToken
 from discrete_meanflow.objective.phases import Phases as Phases
 from discrete_meanflow.objective.residual_kl import ResidualKL as ResidualKL
 from discrete_meanflow.objective.self_distillation import (
