@@ -79,6 +79,7 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "grid": GridTimes(8),
     "one time": OneTime(),
     "distorted": Distorted(UniformGap(0.0), polydec),
+    "mostly on the diagonal": OnDiagonal(ClockUniform(5), 0.75),
 }
 
 

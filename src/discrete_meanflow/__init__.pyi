@@ -39,6 +39,7 @@ from discrete_meanflow.errors import (
     InputError as InputError,
 )
 from discrete_meanflow.kernel import (
+    AutoregressiveKernel as AutoregressiveKernel,
     BoundaryKernel as BoundaryKernel,
     BridgeKernel as BridgeKernel,
     DetailedBalance as DetailedBalance,
@@ -71,6 +72,7 @@ from discrete_meanflow.model.one_step_model import (
 )
 from discrete_meanflow.network import (
     MLP as MLP,
+    CausalTransformer as CausalTransformer,
     DiagonalNetwork as DiagonalNetwork,
     DiT as DiT,
     FlatMLP as FlatMLP,
@@ -83,12 +85,15 @@ from discrete_meanflow.objective import (
     DenoiserDistillation as DenoiserDistillation,
     DistributionMatching as DistributionMatching,
     Estimator as Estimator,
+    EulerianLoss as EulerianLoss,
     ExactExpectation as ExactExpectation,
     KernelCE as KernelCE,
     KernelResidual as KernelResidual,
     LagrangianLoss as LagrangianLoss,
+    MeanFlow as MeanFlow,
     ModelExpectation as ModelExpectation,
     Needs as Needs,
+    NextToken as NextToken,
     Objective as Objective,
     PairCrossEntropy as PairCrossEntropy,
     PosteriorRegression as PosteriorRegression,
@@ -135,6 +140,7 @@ from discrete_meanflow.process import (
     UnionPositions as UnionPositions,
 )
 from discrete_meanflow.sampler import (
+    AutoregressiveSampler as AutoregressiveSampler,
     CachedSampler as CachedSampler,
     KernelSampler as KernelSampler,
     ODESampler as ODESampler,

@@ -165,13 +165,24 @@ class ClockUniform(TimeSampler):
 
 @dataclass(frozen=True)
 class OnDiagonal(TimeSampler):
-    """``t = r``, with r from another law: the diagonal of a kernel."""
+    """``t = r`` in a fraction of the pairs of another law: the diagonal of a kernel."""
 
     times: TimeSampler
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fraction <= 1:
+            raise InputError(
+                f"fraction of pairs on the diagonal must lie in [0, 1], got {self.fraction:g}"
+            )
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
-        r = self.times.sample(shape, g).r
-        return TimePair(r, r)
+        pair = self.times.sample(shape, g)
+        if self.fraction == 1:
+            return TimePair(pair.r, pair.r)
+        there = _uniform(shape, g) < self.fraction
+        t = torch.where(there, pair.r, pair.t)
+        return TimePair(pair.r, t, None if pair.s is None else torch.where(there, pair.r, pair.s))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from discrete_meanflow.metric import marginal_tv, pair_tv
 from discrete_meanflow.network import MLP, DiagonalNetwork, FlatMLP
 from discrete_meanflow.objective import (
     DenoiserDistillation,
+    EulerianLoss,
     KernelCE,
     KernelResidual,
     LagrangianLoss,
@@ -81,7 +82,11 @@ def test_the_exact_flow_is_a_semigroup_and_solves_the_forward_equation():
     assert (q.sum(-1) - 1).abs().max() < 1e-6
     assert q.min() > -1e-6
     wrong = FlowMapKernel(DiagonalNetwork(ExactFlow()), 3)  # q(x, r, r) instead of q(x, r, t)
-    for objective, small in ((SemigroupLoss(), 1e-9), (LagrangianLoss(floor=1e-9), 1e-7)):
+    for objective, small in (
+        (SemigroupLoss(), 1e-9),
+        (LagrangianLoss(floor=1e-9), 1e-7),
+        (EulerianLoss(), 1e-7),
+    ):
         assert abs(objective(kernel, path).item()) < small
         assert objective(wrong, path).item() > 1e-3
 
@@ -105,7 +110,12 @@ def test_no_gradient_flows_through_the_teacher():
         for p in module.parameters():
             nn.init.normal_(p, std=0.3)
     path = path_of(ClockUniform(3).sample((32,), seeded()))
-    for objective in (SemigroupLoss(), LagrangianLoss(), LagrangianLoss(frozen=teacher)):
+    for objective in (
+        SemigroupLoss(),
+        LagrangianLoss(),
+        LagrangianLoss(frozen=teacher),
+        EulerianLoss(),
+    ):
         objective(kernel, path, teacher).backward()
         assert all(p.grad is None for p in teacher.parameters())
         assert all(p.grad is not None for p in kernel.parameters())
@@ -113,7 +123,10 @@ def test_no_gradient_flows_through_the_teacher():
         kernel.zero_grad()
 
 
-@pytest.mark.parametrize("objective", [PosteriorRegression(), SemigroupLoss(), LagrangianLoss()])
+@pytest.mark.parametrize(
+    "objective",
+    [PosteriorRegression(), SemigroupLoss(), LagrangianLoss(), EulerianLoss()],
+)
 def test_half_precision_is_for_the_network_alone(objective):
     """The loss stays in float32, close to that without autocast; derivatives do not change."""
     kernel = FlowMapKernel(FlatMLP(3, 2, 16, 1), 3)

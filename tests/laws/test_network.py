@@ -8,6 +8,7 @@ import torch
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network import (
     MLP,
+    CausalTransformer,
     DiagonalNetwork,
     DiT,
     FlatMLP,
@@ -31,7 +32,8 @@ def networks():
             "DiT": DiT(STATES, LENGTH, 16, 2, 2),
             "flat": FlatMLP(STATES, LENGTH, 16, 2),
         }
-        for name in ("DiT", "flat"):  # whose last layers start at zero
+        made["causal"] = CausalTransformer(STATES, LENGTH, 16, 2, 2)
+        for name in ("DiT", "flat", "causal"):  # whose last layers start at zero
             for p in made[name].parameters():
                 torch.nn.init.normal_(p, std=0.2)
         return {name: network.double() for name, network in made.items()}
@@ -74,7 +76,7 @@ def test_the_derivative_in_t_is_the_finite_difference(network):
     exact = forward_mode(lambda t: network(x, r, t), t)
     finite = finite_difference(lambda t: network(x, r, t), t)
     assert (exact - finite).abs().max() < 1e-6  # the clock is linear between the points of a table
-    blind = network is NETWORKS["diagonal"]
+    blind = network in (NETWORKS["diagonal"], NETWORKS["causal"])
     assert (exact.abs().max() == 0) == blind
 
 
@@ -136,10 +138,11 @@ def test_one_time_for_the_whole_batch(network):
     assert (network(x, r, t) - network(x, *spread)).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("kind", [DiT, CausalTransformer])
 @pytest.mark.parametrize("parameters", [3e5, 1e6, 1e7, 1e8])
-def test_a_network_is_sized_by_its_parameters(parameters):
+def test_a_network_is_sized_by_its_parameters(parameters, kind):
     with torch.device("meta"):
-        network = DiT.sized(27, 32, parameters)
+        network = kind.sized(27, 32, parameters)
     count = sum(p.numel() for p in network.parameters())
     assert 0.4 * parameters < count <= parameters
 
@@ -165,6 +168,8 @@ def test_half_precision_gives_nearly_the_same():
         lambda: DiT(1, 4),
         lambda: DiT(4, 0),
         lambda: DiT(4, 4, 18, 2, 6),
+        lambda: CausalTransformer(1, 4),
+        lambda: CausalTransformer(4, 4, 18, 2, 4),
         lambda: FlatMLP(1, 4),
         lambda: FlatMLP(4, 4, 15),
     ],
@@ -206,21 +211,21 @@ def test_bad_sizes_are_rejected():
 @pytest.mark.parametrize(
     ("shape", "together"), [((3,), 1), ((6,), 2), ((2, 12), 8)]
 )  # of 6 positions 8 fit into a tile
-@pytest.mark.parametrize("name", ["transformer", "DiT"])
+@pytest.mark.parametrize("name", ["transformer", "DiT", "causal"])
 def test_fused_attention_equals_plain_attention(name, shape, together, monkeypatch):
     """As on a GPU in half precision, where it is taken."""
     network, (x, r, t) = NETWORKS[name], batch(*shape)
     fused = []
 
-    def count(*given):
+    def count(*given, **options):
         fused.append(given[0].shape)
-        return torch.nn.functional.scaled_dot_product_attention(*given)
+        return torch.nn.functional.scaled_dot_product_attention(*given, **options)
 
     def found():
         value = network(x, r, t)
         gradient = torch.autograd.grad(value.square().sum(), list(network.parameters()))
         calls = len(fused)
-        slope = torch.func.jvp(lambda t: network(x, r, t), (t,), (torch.ones_like(t),))[1]
+        slope = torch.func.jvp(lambda x: network(x, r, t), (x,), (torch.ones_like(x),))[1]
         assert len(fused) == calls  # which has no such derivative
         return [value, slope, *gradient]
 
@@ -237,9 +242,9 @@ def test_stacked_networks_have_no_mask(monkeypatch):
     """Which torch's fused kernels would misread there."""
     network, seen = NETWORKS["DiT"], []
 
-    def record(*given):
+    def record(*given, **options):
         seen.append(len(given))
-        return torch.nn.functional.scaled_dot_product_attention(*given)
+        return torch.nn.functional.scaled_dot_product_attention(*given, **options)
 
     monkeypatch.setattr(transformer, "half_on_gpu", lambda x: True)
     monkeypatch.setattr(transformer, "scaled_dot_product_attention", record)

@@ -113,6 +113,13 @@ def test_a_bad_fraction_is_rejected():
         MixedTimes(1.5, UniformGap())
 
 
+def test_a_fraction_of_the_pairs_lies_on_the_diagonal():
+    r, t, s = OnDiagonal(ClockUniform(5), 0.75).sample((20_000,), seeded())
+    equal = r == t
+    assert abs(equal.double().mean() - 0.75) < 0.02
+    assert torch.equal(equal, r == s)
+
+
 def test_the_diagonal_has_equal_times():
     r, t, _ = OnDiagonal(UniformGap(0.01)).sample((1000,), seeded())
     assert torch.equal(r, t)

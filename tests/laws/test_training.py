@@ -8,16 +8,32 @@ from discrete_meanflow.ctmc import chains
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.data import BigramChain
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import BoundaryKernel, BridgeKernel, UnconstrainedKernel, kernel_for
+from discrete_meanflow.kernel import (
+    AutoregressiveKernel,
+    BoundaryKernel,
+    BridgeKernel,
+    UnconstrainedKernel,
+    kernel_for,
+)
 from discrete_meanflow.metric import marginal_tv, total_variation
-from discrete_meanflow.network import MLP, DiagonalNetwork, DiT, FlatMLP, Transformer
+from discrete_meanflow.network import (
+    MLP,
+    CausalTransformer,
+    DiagonalNetwork,
+    DiT,
+    FlatMLP,
+    Transformer,
+)
 from discrete_meanflow.objective import (
     BoundaryPenalty,
+    EulerianLoss,
     ExactExpectation,
     KernelCE,
     KernelResidual,
     LagrangianLoss,
+    MeanFlow,
     ModelExpectation,
+    NextToken,
     Phases,
     PosteriorRegression,
     RaoBlackwell,
@@ -155,12 +171,24 @@ def matching(reverse=0.0):
     return MatchingDistillation(Recipe(1), reverse=reverse).problem(first, second, teacher)
 
 
+def autoregressive():
+    process = Masking(3)
+    return Problem(
+        DataPaths(process, LAW, UniformGap(0.02), conditioning=0.5),
+        lambda: AutoregressiveKernel(CausalTransformer(4, LAW.length, 16, 1, 2), 4, process.token),
+        NextToken(),
+    )
+
+
 FLOW_MAP = Weighted((1.0, PosteriorRegression()), (1.0, SemigroupLoss()))
 PROBLEMS |= {
     "flow map, semigroup": flow_map(FLOW_MAP),
     "flow map, Lagrangian": flow_map(
         Weighted((1.0, PosteriorRegression()), (1.0, LagrangianLoss()))
     ),
+    "flow map, Eulerian": flow_map(Weighted((1.0, PosteriorRegression()), (1.0, EulerianLoss()))),
+    "MeanFlow": flow_map(MeanFlow()),
+    "autoregressive": autoregressive(),
 }
 PROBLEMS |= {
     "distribution matching": matching(),

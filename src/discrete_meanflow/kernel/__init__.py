@@ -1,5 +1,6 @@
 """Learned transition kernels K_theta(y, x, r, t): a network and the law built from its logits."""
 
+from discrete_meanflow.kernel.autoregressive import AutoregressiveKernel as AutoregressiveKernel
 from discrete_meanflow.kernel.base import (
     Kernel as Kernel,
     RateKernel as RateKernel,

@@ -67,9 +67,9 @@ class DiT(nn.Module):
     def sized(cls, states: int, length: int, parameters: float) -> "DiT":
         """The largest network with at most this many parameters, of width 16 or more."""
         width = HEAD // 2
-        while _count(states, length, width + _head(width)) <= parameters:
-            width += _head(width)
-        return cls(states, length, width, _layers(width), width // _head(width))
+        while _count(states, length, width + head_width(width)) <= parameters:
+            width += head_width(width)
+        return cls(states, length, width, depth(width), width // head_width(width))
 
     def forward(self, x: Point, r: Times, t: Times) -> Logits:
         """Points ``(*batch, D, n)`` and times ``(*batch, D or 1)`` to logits ``(*batch, D, n)``.
@@ -103,11 +103,11 @@ def two_times(r: Times, t: Times) -> tuple[Times, Times, Tensor | None]:
     return r_both, t_both, (r == 1)[..., None]
 
 
-def _head(width: int) -> int:
+def head_width(width: int) -> int:
     return HEAD // 2 if width < NARROW else HEAD if width < WIDE else 2 * HEAD
 
 
-def _layers(width: int) -> int:
+def depth(width: int) -> int:
     """One per 32 units of width, up to 12: depth replaces the steps of a many-step sampler."""
     return max(1, min(width // HEAD, DEEPEST))
 
@@ -116,7 +116,7 @@ def _count(states: int, length: int, width: int) -> int:
     """Parameters of the sized network of this width."""
     layer = 12 * width**2 + 15 * width
     ends = (3 * states + length + 4) * width + states
-    return _layers(width) * layer + ends + 9 * width**2 + 8 * width
+    return depth(width) * layer + ends + 9 * width**2 + 8 * width
 
 
 class DiTBlock(nn.Module):

@@ -89,26 +89,36 @@ class Layer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention over the second last axis.
+    """Self-attention over the second last axis; causal if a position sees none after it.
 
     On a GPU in half precision it uses a fused kernel. Fused kernels have no forward-mode
     derivative, which the identity needs for d/dt, so under a jvp attention is written out.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (  # each (*batch, heads, D, w)
+        query, key, value = self.project(x)
+        fused = half_on_gpu(value) and unpack_dual(value).tangent is None
+        mixed = (attend_in_tiles if fused else attend)(query, key, value, self.causal)
+        return self.merge(mixed)
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        """Query, key and value, each ``(*batch, heads, D, w)``."""
+        return [
             part.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
             for part in self.query_key_value(x).chunk(3, -1)
-        )
-        fused = half_on_gpu(value) and unpack_dual(value).tangent is None
-        mixed = (attend_in_tiles if fused else attend)(query, key, value)
+        ]
+
+    def merge(self, mixed: Tensor) -> Tensor:
         return self.out(mixed.transpose(-2, -3).flatten(-2))
+
+    def extra_repr(self) -> str:
+        return "causal" if self.causal else ""
 
 
 def half_on_gpu(x: Tensor) -> bool:
@@ -127,14 +137,16 @@ def quick_attention(network: nn.Module, length: int) -> AbstractContextManager[N
     return sdpa_kernel(FOR_SHORT)
 
 
-def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attend_in_tiles(query: Tensor, key: Tensor, value: Tensor, causal: bool = False) -> Tensor:
     """``attend`` by a fused kernel; several short sequences share a tile, kept apart by a mask."""
     together, length = _fitting(query), query.shape[-2]
     if together == 1:
-        return scaled_dot_product_attention(query, key, value)
+        return scaled_dot_product_attention(query, key, value, is_causal=causal)
     queries, keys, values = (_side_by_side(part, together) for part in (query, key, value))
     of = torch.arange(together * length, device=query.device) // length
-    mixed = scaled_dot_product_attention(queries, keys, values, of[:, None] == of)
+    seen = of[:, None] == of
+    seen = seen.tril() if causal else seen
+    mixed = scaled_dot_product_attention(queries, keys, values, seen)
     return mixed.unflatten(-2, (together, -1)).transpose(-3, -4).reshape(query.shape)
 
 
@@ -154,7 +166,10 @@ def _side_by_side(part: Tensor, together: int) -> Tensor:
     return tiles.transpose(1, 2).flatten(2, 3)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, causal: bool = False) -> Tensor:
     """``softmax(Q K^T / sqrt(w)) V``, each ``(*batch, heads, D, w)``."""
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    if causal:
+        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(ahead, -torch.inf)
     return scores.softmax(-1) @ value

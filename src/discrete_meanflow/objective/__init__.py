@@ -17,6 +17,7 @@ from discrete_meanflow.objective.estimator import (
     RaoBlackwell as RaoBlackwell,
     SampledRate as SampledRate,
 )
+from discrete_meanflow.objective.eulerian import EulerianLoss as EulerianLoss
 from discrete_meanflow.objective.kernel_residual import (
     KernelResidual as KernelResidual,
     remaining_time as remaining_time,
@@ -27,6 +28,8 @@ from discrete_meanflow.objective.likelihood_bound import (
     rate_bound as rate_bound,
     transition_bound as transition_bound,
 )
+from discrete_meanflow.objective.mean_flow import MeanFlow as MeanFlow
+from discrete_meanflow.objective.next_token import NextToken as NextToken
 from discrete_meanflow.objective.phases import Phases as Phases
 from discrete_meanflow.objective.rate_kl import RateKL as RateKL
 from discrete_meanflow.objective.residual_kl import ResidualKL as ResidualKL

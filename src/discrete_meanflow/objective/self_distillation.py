@@ -25,14 +25,14 @@ class SemigroupLoss(Objective):
     needs = Needs(draws=0, continuous=True)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        student, guide = _flow_map(kernel), _flow_map(teacher or kernel)
+        student, guide = flow_map(kernel), flow_map(teacher or kernel)
         x, r, s, t = path.x, path.r, path.s, path.t
         with torch.no_grad():
             first = guide(x, r, s).softmax(-1)
             second = guide(student.push(x, first, r, s), s, t).softmax(-1)
-            a = _ratio((s - r) * (1 - t), (t - r) * (1 - s))[..., None]
+            a = ratio((s - r) * (1 - t), (t - r) * (1 - s))[..., None]
             goal = a * first + (1 - a) * second
-        return _divergence(goal, student(x, r, t).log_softmax(-1), t > r)
+        return divergence(goal, student(x, r, t).log_softmax(-1), t > r)
 
 
 class LagrangianLoss(Objective):
@@ -40,8 +40,8 @@ class LagrangianLoss(Objective):
 
     Lagrangian self-distillation, LSD (Boffi et al. 2025, arXiv:2505.18825), and the counterpart of
     the kernel residual. In KL form: ``KL(q(X_{r,t}, t, t), qtilde)`` with
-    ``qtilde = q + (t-r)(1-t)/(1-r) dq/dt`` and the left law from the teacher. It vanishes at
-    t = 1 and on the diagonal. Since ``dq/dt = q d/dt log q``, ``qtilde = q (1 + ... d/dt log q)``;
+    ``qtilde = q + (t-r)(1-t)/(1-r) dq/dt`` and the left law from the teacher. At t = 1 and on the
+    diagonal it says nothing. Since ``dq/dt = q d/dt log q``, ``qtilde = q (1 + ... d/dt log q)``;
     the bracket is clipped at ``floor``.
 
     Args:
@@ -55,18 +55,18 @@ class LagrangianLoss(Objective):
         super().__init__()
         if not 0 < floor < 1:
             raise InputError(f"Lagrangian loss: the floor must lie in (0, 1), got {floor:g}")
-        self.frozen, self.floor = _frozen(frozen), floor
+        self.frozen, self.floor = frozen_copy(frozen), floor
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
-        student, guide = _flow_map(kernel), _flow_map(self.frozen or teacher or kernel)
+        student, guide = flow_map(kernel), flow_map(self.frozen or teacher or kernel)
         x, r, t = path.x, path.r, path.t
         log_q, slope = value_and_slope(lambda t: student(x, r, path.moved(t)).log_softmax(-1), t)
         with torch.no_grad():
             there = student.push(x, log_q.exp(), r, t)
             goal = guide(there, t, t).softmax(-1)
-        speed = _ratio((t - r) * (1 - t), 1 - r)[..., None]
+        speed = ratio((t - r) * (1 - t), 1 - r)[..., None]
         bracket = (1 + speed * slope).clamp(min=self.floor)
-        return _divergence(goal, log_q + bracket.log(), t > r)
+        return divergence(goal, log_q + bracket.log(), (t > r) & (t < 1))
 
     def extra_repr(self) -> str:
         return f"floor={self.floor:g}"
@@ -82,7 +82,7 @@ class DenoiserDistillation(Objective):
 
     def __init__(self, frozen: Kernel) -> None:
         super().__init__()
-        self.frozen = _frozen(frozen)
+        self.frozen = frozen_copy(frozen)
 
     def forward(self, kernel: Kernel, path: PathSample, teacher: Kernel | None = None) -> Tensor:
         if not isinstance(kernel, EndpointKernel) or self.frozen is None:
@@ -91,10 +91,10 @@ class DenoiserDistillation(Objective):
         with torch.no_grad():
             goal = self.frozen.log_q(path.x, self.frozen(path.x, path.r, path.r)).exp()
         log_q = kernel.log_q(path.x, kernel(path.x, path.r, t))
-        return _divergence(goal, log_q.clamp(min=torch.finfo(log_q.dtype).min), path.r < 1)
+        return divergence(goal, log_q.clamp(min=torch.finfo(log_q.dtype).min), path.r < 1)
 
 
-def _frozen(kernel: Kernel | None) -> EndpointKernel | None:
+def frozen_copy(kernel: Kernel | None) -> EndpointKernel | None:
     if kernel is None:
         return None
     if not isinstance(kernel, EndpointKernel):
@@ -102,7 +102,7 @@ def _frozen(kernel: Kernel | None) -> EndpointKernel | None:
     return copy.deepcopy(kernel).requires_grad_(False)
 
 
-def _flow_map(kernel: Kernel) -> FlowMapKernel:
+def flow_map(kernel: Kernel) -> FlowMapKernel:
     if not isinstance(kernel, FlowMapKernel):
         raise InputError(
             f"self-distillation needs a FlowMapKernel; {type(kernel).__name__} has discrete "
@@ -111,13 +111,13 @@ def _flow_map(kernel: Kernel) -> FlowMapKernel:
     return kernel
 
 
-def _ratio(part: Times, total: Times) -> Times:
+def ratio(part: Times, total: Times) -> Times:
     """``part / total``, and 0 where both are 0 (observed positions, pairs with r = t)."""
     empty = total <= 0
     return torch.where(empty, 0.0, part / torch.where(empty, 1.0, total))
 
 
-def _divergence(goal: Probs, log_q: Point, active: Tensor) -> Tensor:
+def divergence(goal: Probs, log_q: Point, active: Tensor) -> Tensor:
     """Mean over positions of ``KL(goal, q)`` where active, 0 elsewhere."""
     kl = (torch.special.xlogy(goal, goal) - goal * log_q).sum(-1)
     return torch.where(active, kl, 0.0).mean()

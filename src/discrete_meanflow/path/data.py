@@ -43,7 +43,7 @@ class DataPaths(Paths):
             else RandomPositions(conditioning)
         )
         self.conditioned = self.conditioning.fraction > 0
-        self.flow_map_ends = isinstance(times, OnDiagonal)
+        self.flow_map_ends = isinstance(times, OnDiagonal) and times.fraction == 1
 
     def sample(self, shape: tuple[int, ...], g: torch.Generator, draws: int = 1) -> PathSample:
         times, x1 = self.times.sample(shape, g), self.data.sample(shape, g)

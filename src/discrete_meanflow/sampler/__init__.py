@@ -3,6 +3,9 @@
 One-step generation is the grid (0, 1).
 """
 
+from discrete_meanflow.sampler.autoregressive import (
+    AutoregressiveSampler as AutoregressiveSampler,
+)
 from discrete_meanflow.sampler.base import Sampler as Sampler
 from discrete_meanflow.sampler.cached import CachedSampler as CachedSampler
 from discrete_meanflow.sampler.chunk import chunk_size as chunk_size, generate as generate

@@ -95,7 +95,7 @@ class FlowMapDistillation:
         """
         paths = _data_paths(first)
         times = paths.times
-        on_diagonal = times if isinstance(times, OnDiagonal) else OnDiagonal(times)
+        on_diagonal = OnDiagonal(times.times if isinstance(times, OnDiagonal) else times)
         diagonal = DataPaths(paths.process, paths.data, on_diagonal, paths.conditioning)
         pairs = self.teacher_pairs(paths, teacher, seed, stopped, distributed)
         return replace(first, paths=MixedPaths(diagonal, pairs), objective=PairCrossEntropy())
