@@ -85,13 +85,15 @@ class Evaluate:
     def _print(self, evaluation: dict[str, Any], console: "Console") -> None:
         """Print the scores, what they mean, and advice."""
         from discrete_meanflow.model.evaluate import LEGEND
+        from discrete_meanflow.model.likelihood import likelihood_line
 
         count, scores = evaluation["records"], evaluation["scores"]
         fewer = ", limited to half of the held-out records" * (count < self.options.n)
         console.print(tables.scores_table(f"{self.run}: {count} samples per row{fewer}", scores))
         for name in scores["held out"]:
             print_line(console, f"{name}: {LEGEND[name]}")
-        print_line(console, grids.NOTE + "\n")
+        print_line(console, grids.NOTE)
+        print_line(console, likelihood_line(evaluation["likelihood"]) + "\n")
         self._print_completions(evaluation["completions"], count, console)
         if evaluation["classes"]:
             self._print_classes(evaluation["classes"], console)

@@ -2,7 +2,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.kernel.endpoint import EndpointKernel
-from discrete_meanflow.network import CausalTransformer
+from discrete_meanflow.network import CausalLogitMask, CausalTransformer
 from discrete_meanflow.simplex import categorical, delta
 from discrete_meanflow.state import Discrete
 from discrete_meanflow.types import Logits, Probs, Times, Tokens
@@ -20,7 +20,9 @@ class AutoregressiveKernel(EndpointKernel):
         mask: the noise symbol, if there is one. It has probability 0.
     """
 
-    def __init__(self, network: CausalTransformer, states: int, mask: int | None = None) -> None:
+    def __init__(
+        self, network: CausalTransformer | CausalLogitMask, states: int, mask: int | None = None
+    ) -> None:
         super().__init__(network, Discrete(states), mask)
         self.length, self.step, self.cache = network.length, network.step, network.cache
 

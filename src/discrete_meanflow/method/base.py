@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.data import Sequences
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel, kernel_for
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.path import DataPaths
@@ -17,7 +16,7 @@ from discrete_meanflow.types import Tokens
 
 KernelFactory = Callable[[SequenceProcess, nn.Module], Kernel]
 SamplerFactory = Callable[[Kernel, int, Sequence[LogitProcessor], float], Sampler]
-Bound = Callable[[Kernel, SequenceProcess, Tokens, torch.Generator], Tensor]
+Bound = Callable[[Kernel, Tokens, torch.Generator], Tensor]
 
 MANY = 64  # function evaluations of methods that need many
 
@@ -34,9 +33,12 @@ class Method:
         sampler: ``(kernel, steps, logit_processors, guidance)``; a step is a function evaluation.
         steps: function evaluations per record by default; 0: one for each position.
         kernel: the kernel of a network over the states of the process.
-        bound: an upper bound of the negative log-likelihood of sequences in nats, ``(batch,)``.
+        bound: an upper bound of ``-log p(x1)`` in nats, ``(batch, D) -> (batch,)``, for the model
+            of many steps; None if there is none.
         distilled: whether teacher pairs and distribution matching follow.
-        causal: whether a position sees only those before it.
+        causal: whether a position sees only those before it. Then the bound is exact, and only
+            the beginnings of sequences can be observed.
+        guided: whether the sampler has classifier-free guidance.
     """
 
     summary: str
@@ -49,6 +51,7 @@ class Method:
     bound: Bound | None = None
     distilled: bool = False
     causal: bool = False
+    guided: bool = True
 
     def problem(
         self,
@@ -60,18 +63,3 @@ class Method:
         """The problem of its training, or of its first stage."""
         paths = DataPaths(process, data, self.times(data.vocabulary), conditioning)
         return Problem(paths, lambda: self.kernel(process, network()), self.objective(process))
-
-
-def without_guidance(
-    make: Callable[[Kernel, int, Sequence[LogitProcessor]], Sampler],
-) -> SamplerFactory:
-    """The factory of a sampler that knows no guidance."""
-
-    def sampler(
-        kernel: Kernel, steps: int, processors: Sequence[LogitProcessor], guidance: float
-    ) -> Sampler:
-        if guidance != 1:
-            raise InputError("guidance: this method's sampler has none; leave it at 1")
-        return make(kernel, steps, processors)
-
-    return sampler

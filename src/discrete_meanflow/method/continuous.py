@@ -2,21 +2,30 @@
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
-from discrete_meanflow.method.base import MANY, Method, without_guidance
+from discrete_meanflow.method.base import MANY, Method
 from discrete_meanflow.objective import (
+    EulerianLoss,
     LagrangianLoss,
+    MeanFlow,
     Objective,
     PairCrossEntropy,
     Phases,
     PosteriorRegression,
     SemigroupLoss,
     Weighted,
+    one_hot_flow_bound,
 )
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler, LogitProcessor, ODESampler, Sampler
 from discrete_meanflow.times import ClockUniform, OnDiagonal, TimeSampler
+from discrete_meanflow.types import Tokens
 
+MEANFLOW_DIAGONAL = 0.75  # fraction of MeanFlow's pairs on the diagonal, as in its paper
 DIAGONAL_PHASE = 0.4  # fraction of a flow map's training on the diagonal alone
 
 
@@ -24,10 +33,28 @@ def on_diagonal(vocabulary: int) -> TimeSampler:
     return OnDiagonal(ClockUniform(vocabulary))
 
 
-def ode(kernel: Kernel, steps: int, processors: Sequence[LogitProcessor]) -> Sampler:
+def ode(
+    kernel: Kernel, steps: int, processors: Sequence[LogitProcessor], guidance: float
+) -> Sampler:
     """The second-order solver, which draws nothing."""
     assert isinstance(kernel, FlowMapKernel)
+    if processors:
+        raise InputError("the ODE solver draws nothing; leave temperature and top-p out")
     return ODESampler(kernel, steps)
+
+
+def diagonal_bound(kernel: Kernel, x1: Tokens, g: torch.Generator) -> Tensor:
+    """The bound of the flow that the diagonal of a flow map learns."""
+    flow_map = kernel.for_step(0.0, 0.0)
+    assert isinstance(flow_map, FlowMapKernel)
+    return one_hot_flow_bound(flow_map, x1, g)
+
+
+def restarts(
+    kernel: Kernel, steps: int, processors: Sequence[LogitProcessor], guidance: float
+) -> Sampler:
+    """Maps to time 1 from ever later starts."""
+    return KernelSampler.restarts(kernel, steps, processors, guidance)
 
 
 def self_distilled(off_diagonal: Objective) -> Objective:
@@ -44,6 +71,7 @@ METHODS = {
         on_diagonal,
         KernelSampler.steps,
         steps=1,
+        bound=diagonal_bound,
         distilled=True,
     ),
     "flow-matching": Method(
@@ -51,8 +79,10 @@ METHODS = {
         OneHotFlow,
         lambda process: PosteriorRegression(),
         on_diagonal,
-        without_guidance(ode),
-        steps=MANY,
+        ode,
+        MANY,
+        bound=diagonal_bound,
+        guided=False,
     ),
     "psd": Method(
         "progressive self-distillation (Boffi et al. 2025, arXiv:2505.18825), in KL form",
@@ -61,6 +91,7 @@ METHODS = {
         ClockUniform,
         KernelSampler.steps,
         steps=1,
+        bound=diagonal_bound,
     ),
     "lsd": Method(
         "Lagrangian self-distillation (Boffi et al. 2025, arXiv:2505.18825), in KL form",
@@ -69,5 +100,24 @@ METHODS = {
         ClockUniform,
         KernelSampler.steps,
         steps=1,
+        bound=diagonal_bound,
+    ),
+    "esd": Method(
+        "Eulerian self-distillation (Boffi et al. 2025, arXiv:2505.18825), in KL form",
+        OneHotFlow,
+        lambda process: self_distilled(EulerianLoss()),
+        ClockUniform,
+        KernelSampler.steps,
+        steps=1,
+        bound=diagonal_bound,
+    ),
+    "meanflow": Method(
+        "MeanFlow (Geng et al. 2025, arXiv:2505.13447) on one-hot vectors",
+        OneHotFlow,
+        lambda process: MeanFlow(),
+        lambda vocabulary: OnDiagonal(ClockUniform(vocabulary), MEANFLOW_DIAGONAL),
+        KernelSampler.steps,
+        steps=1,
+        bound=diagonal_bound,
     ),
 }

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from discrete_meanflow.kernel import (
     BridgeKernel,
@@ -16,7 +17,14 @@ from discrete_meanflow.kernel import (
 )
 from discrete_meanflow.method.base import MANY, Method, SamplerFactory
 from discrete_meanflow.network import DiagonalNetwork, TimelessNetwork
-from discrete_meanflow.objective import KernelCE, PosteriorRegression, RateKL, TransitionKL
+from discrete_meanflow.objective import (
+    KernelCE,
+    PosteriorRegression,
+    RateKL,
+    TransitionKL,
+    rate_bound,
+    transition_bound,
+)
 from discrete_meanflow.process import (
     Masking,
     MixturePath,
@@ -26,10 +34,10 @@ from discrete_meanflow.process import (
 )
 from discrete_meanflow.sampler import CachedSampler, KernelSampler, LogitProcessor, Sampler
 from discrete_meanflow.schedule import Distorted, Distortion, distorted_grid, identity, polydec
-from discrete_meanflow.times import GridTimes, OnDiagonal, TimeSampler, UniformGap
+from discrete_meanflow.times import GridTimes, OneTime, TimeSampler, UniformGap
+from discrete_meanflow.types import Tokens
 
 GAP = 0.02  # smallest t - r of kernel-CE, as in the paper
-CUT = 1e-3  # rates are infinite at time 1; training stops this early
 D3PM_STEPS, D3PM_CE = 1000, 0.001  # of its chain, and the weight of the auxiliary cross-entropy
 ETA = 1.0  # stochasticity of Campbell et al.
 
@@ -56,11 +64,24 @@ def uniform_score(process: SequenceProcess, network: nn.Module) -> Kernel:
 
 
 def below_one(vocabulary: int) -> TimeSampler:
-    return OnDiagonal(UniformGap(CUT))
+    """Rates are infinite at time 1; training stops before."""
+    return OneTime()
 
 
 def grid_times(vocabulary: int) -> TimeSampler:
     return GridTimes(D3PM_STEPS)
+
+
+def chain_bound(kernel: Kernel, x1: Tokens, g: torch.Generator) -> Tensor:
+    """The bound of D3PM's chain."""
+    assert isinstance(kernel, BridgeKernel)
+    return transition_bound(kernel, x1, g, D3PM_STEPS)
+
+
+def path_bound(kernel: Kernel, x1: Tokens, g: torch.Generator) -> Tensor:
+    """The bound of the process in continuous time."""
+    assert isinstance(kernel, RateKernel)
+    return rate_bound(kernel, x1, g)
 
 
 def euler(*terms: RateTerm, distortion: Distortion = identity) -> SamplerFactory:
@@ -85,6 +106,7 @@ METHODS = {
         KernelSampler.steps,
         MANY,
         bridge,
+        chain_bound,
     ),
     "d3pm-uniform": Method(
         "D3PM (Austin et al. 2021, arXiv:2107.03006), uniform: variational bound and CE",
@@ -94,6 +116,7 @@ METHODS = {
         KernelSampler.steps,
         MANY,
         bridge,
+        chain_bound,
     ),
     "sedd": Method(
         "SEDD (Lou et al. 2024, arXiv:2310.16834), absorbing: score entropy, Tweedie steps",
@@ -103,6 +126,7 @@ METHODS = {
         KernelSampler.steps,
         MANY,
         mask_score,
+        path_bound,
     ),
     "sedd-uniform": Method(
         "SEDD (Lou et al. 2024, arXiv:2310.16834), uniform: score entropy, Tweedie steps",
@@ -112,6 +136,7 @@ METHODS = {
         KernelSampler.steps,
         MANY,
         uniform_score,
+        path_bound,
     ),
     "mdlm": Method(
         "MDLM (Sahoo et al. 2024, arXiv:2406.07524): weighted CE, cached ancestral sampling",
@@ -121,6 +146,8 @@ METHODS = {
         CachedSampler.steps,
         MANY,
         timeless_bridge,
+        path_bound,
+        guided=False,
     ),
     "dfm": Method(
         "discrete flow matching (Gat et al. 2024, arXiv:2407.15595), masks: CE, Euler steps",
@@ -130,6 +157,7 @@ METHODS = {
         euler(),
         MANY,
         bridge,
+        path_bound,
     ),
     "dfm-uniform": Method(
         "discrete flow matching (Gat et al. 2024, arXiv:2407.15595), uniform: generalised KL",
@@ -139,6 +167,7 @@ METHODS = {
         euler(),
         MANY,
         bridge,
+        path_bound,
     ),
     "campbell": Method(
         "CTMC flows (Campbell et al. 2024, arXiv:2402.04997): masks, stochastic Euler steps",
@@ -148,6 +177,7 @@ METHODS = {
         euler(DetailedBalance(ETA)),
         MANY,
         bridge,
+        path_bound,
     ),
     "defog": Method(
         "DeFoG (Qin et al. 2025, arXiv:2410.04263): uniform noise, distorted times, CE",
@@ -157,6 +187,7 @@ METHODS = {
         euler(distortion=polydec),
         MANY,
         bridge,
+        path_bound,
     ),
     "kernel-ce": Method(
         "Discrete MeanFlow as in its paper (arXiv:2605.12805): masking and kernel-CE",

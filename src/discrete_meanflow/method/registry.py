@@ -1,10 +1,10 @@
 """All methods by name."""
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.method import continuous, discrete
+from discrete_meanflow.method import autoregressive, continuous, discrete
 from discrete_meanflow.method.base import Method
 
-METHODS: dict[str, Method] = {**continuous.METHODS, **discrete.METHODS}
+METHODS: dict[str, Method] = {**continuous.METHODS, **discrete.METHODS, **autoregressive.METHODS}
 
 
 def find_method(name: str) -> Method:

@@ -7,6 +7,7 @@ from torch import Tensor
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.metric import forest
 from discrete_meanflow.model.conditional_samples import (
+    CLASSES,
     GUIDANCE,
     STEPS,
     class_sample_name,
@@ -77,7 +78,8 @@ class ClassAccuracy:
 
 def score_classes(codec: Codec, train: State, split: EvalSplit, samples: EvalSamples) -> Json:
     """Accuracy on held-out records and on samples, by number of steps and guidance."""
-    if not has_class_samples(codec):
+    drawn = any(name.startswith(CLASSES) for name in samples.conditional)
+    if not has_class_samples(codec) or not drawn:
         return {}
     classes = requested_classes(codec, samples.options.n)
     score = ClassAccuracy(codec, train, torch.cat([split.reference, split.real]))

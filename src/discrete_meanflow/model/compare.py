@@ -14,6 +14,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.eval_samples import EvalSplit
 from discrete_meanflow.model.evaluate import Evaluator
 from discrete_meanflow.model.evaluation_grids import REAL
+from discrete_meanflow.model.likelihood import likelihood
 from discrete_meanflow.model.metrics_log import read_metrics
 from discrete_meanflow.model.options import CompareOptions, SampleOptions
 from discrete_meanflow.model.prepare import prepare
@@ -105,6 +106,9 @@ class Comparison:
         path, plan, codec = folder / COMPARISON, config.plan, config.codec
         content = read_json(path) if path.exists() else {}
         rows, evaluator, count = content.get("steps", {}), *self._evaluator(folder, config)
+        bits = content.get("likelihood") or likelihood(
+            kernel, config, self._split(folder, config).real
+        )
         next(sample_tokens(kernel, config, SampleOptions(2, self._steps(config)[0])))  # warm up
         for steps in self._steps(config):
             if str(steps) in rows:
@@ -119,6 +123,7 @@ class Comparison:
                 "parameters": plan.parameter_count(codec),
                 "training steps": plan.steps,
                 "training seconds": read_metrics(folder / METRICS)[-1]["seconds"],
+                "likelihood": bits,
                 "steps": rows,
             }
             write_json(path, content)
@@ -130,9 +135,12 @@ class Comparison:
         causal = config.plan.system.causal
         return (config.codec.length,) if causal else self.options.steps
 
+    def _split(self, folder: Path, config: Config) -> EvalSplit:
+        return EvalSplit.read(folder, config.codec, self.options.n)
+
     def _evaluator(self, folder: Path, config: Config) -> tuple[Evaluator, int]:
         """The evaluator, and the number of records it scores."""
-        split = EvalSplit.read(folder, config.codec, self.options.n)
+        split = self._split(folder, config)
         train_tokens = read_tokens(folder / TRAIN, config.codec)
         return Evaluator(config, train_tokens, split.reference), len(split.real)
 
@@ -140,8 +148,7 @@ class Comparison:
         """The scores of held-out records, which a perfect generator would reach."""
         folder = self.folder / name
         config = read_config(folder)
-        split = EvalSplit.read(folder, config.codec, self.options.n)
-        return self._evaluator(folder, config)[0](split.real)
+        return self._evaluator(folder, config)[0](self._split(folder, config).real)
 
 
 def _plain(value: object) -> object:

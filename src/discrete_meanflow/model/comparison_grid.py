@@ -14,15 +14,18 @@ def headline(comparison: Json) -> str:
 
 
 def comparison_grid(comparison: Json, score: str) -> Grid:
-    """A score of each method at each number of function evaluations, and its fastest sampling."""
+    """A score of each method at each number of function evaluations.
+
+    Before them: milliseconds per record at the fewest, and bits per symbol.
+    """
     methods = comparison["methods"]
     steps = sorted({int(k) for method in methods.values() for k in method["steps"]})
-    rows = [
-        (Cell("held-out data"), Cell(""), *[Cell.decimals(comparison[REAL][score])] * len(steps))
-    ]
+    real = Cell.decimals(comparison[REAL][score])
+    rows = [(Cell("held-out data"), Cell(""), Cell(""), *[real] * len(steps))]
     for name, method in methods.items():
         by_step = method["steps"]
         cells = [Cell.decimals(by_step.get(str(k), {}).get(score)) for k in steps]
         fastest = min(row["seconds per record"] for row in by_step.values())
-        rows.append((Cell(name), Cell.decimals(1000 * fastest, 2), *cells))
-    return Grid(("method", "ms at fewest", *map(str, steps)), tuple(rows))
+        bits = method["likelihood"].get("bits per symbol")
+        rows.append((Cell(name), Cell.decimals(1000 * fastest, 2), Cell.decimals(bits, 2), *cells))
+    return Grid(("method", "ms", "bits", *map(str, steps)), tuple(rows))

@@ -27,6 +27,7 @@ COMPLETION_SCORES = {
 }
 COMPLETED = {row_name(k): k for k in STEPS}  # rows of completions
 UNCONDITIONAL = "unconditional, "  # precedes the rows of unconditional samples
+BEGINNINGS = "the method conditions on the beginnings of records only"
 ONE_POSITION = "records of one position have nothing to condition on"
 
 
@@ -45,6 +46,8 @@ def score_completions(
     counts, codec = observed_counts(codec), codec.bare
     if not counts:
         return {"note": ONE_POSITION}
+    if not samples.conditional:
+        return {"note": BEGINNINGS}
     reference, train = (z[:, : codec.length] for z in (split.reference, train))
     observed = torch.stack([masks(len(reference), codec.length, c) for c in counts.values()])
     sets = [_record_sets(codec, split, samples, count) for count in counts.values()]

@@ -20,6 +20,7 @@ GUIDANCE = (1.0, 2.0)
 FRACTIONS = {"25 %": 0.25, "50 %": 0.5, "75 %": 0.75}  # of the positions, observed
 ALL_BUT_ONE = "all but one"
 MASK_SEED = 0
+CLASSES = "classes"  # the names of samples with a class begin with it
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,23 @@ def conditions(codec: Codec, real: State, n: int) -> dict[str, Condition]:
     return found
 
 
+def method_conditions(config: Config, real: State, n: int) -> dict[str, Condition]:
+    """The conditions that the method of a run can meet: see ``conditions``."""
+    method = config.plan.system
+    if method.causal:
+        return {}
+    found = conditions(config.codec, real, n)
+    if method.guided:
+        return found
+    return {name: c for name, c in found.items() if not name.startswith(CLASSES)}
+
+
 def completion_name(observed: int, steps: int) -> str:
     return f"completions: {observed} observed, steps {steps}"
 
 
 def class_sample_name(steps: int, guidance: float) -> str:
-    return f"classes: steps {steps}, guidance {guidance:g}"
+    return f"{CLASSES}: steps {steps}, guidance {guidance:g}"
 
 
 def observed_counts(codec: Codec) -> dict[str, int]:

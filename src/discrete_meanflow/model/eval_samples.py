@@ -18,8 +18,9 @@ from discrete_meanflow.files import digest
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model import tensor_files
-from discrete_meanflow.model.conditional_samples import conditions
+from discrete_meanflow.model.conditional_samples import method_conditions
 from discrete_meanflow.model.evaluation_grids import REAL
+from discrete_meanflow.model.likelihood import check_likelihood, likelihood
 from discrete_meanflow.model.options import EvaluateOptions, SampleOptions
 from discrete_meanflow.model.run_folder import HELD_OUT, WEIGHTS, Config
 from discrete_meanflow.model.sampling import sample_tokens
@@ -83,6 +84,7 @@ class EvalSamples:
         bits: bits per symbol by row of the table; empty without a reference LM.
         environment: where they were drawn.
         conditional: samples by name of their condition.
+        likelihood: bits per symbol of held-out records, see ``likelihood``.
     """
 
     options: EvaluateOptions
@@ -90,6 +92,7 @@ class EvalSamples:
     bits: dict[str, float]
     environment: Json
     conditional: dict[str, State]
+    likelihood: Json
 
     def rows(self, split: EvalSplit) -> dict[str, State]:
         """All records that are scored, by row of the table."""
@@ -119,9 +122,10 @@ def draw(folder: Path, config: Config, kernel: Kernel, options: EvaluateOptions)
     }
     conditional = {
         name: condition.draw(kernel, config, options.seed)
-        for name, condition in conditions(codec, split.real, options.n).items()
+        for name, condition in method_conditions(config, split.real, options.n).items()
     }
-    samples = EvalSamples(options, tokens, {}, environment(), conditional)
+    nats = likelihood(kernel, config, split.real)
+    samples = EvalSamples(options, tokens, {}, environment(), conditional, nats)
     if lm_records is None:
         return samples
     device, length = str(kernel.device), codec.bare.length
@@ -136,6 +140,7 @@ def save_samples(folder: Path, config: Config, samples: EvalSamples) -> None:
         "options": asdict(samples.options),
         "bits": samples.bits,
         "environment": samples.environment,
+        "likelihood": samples.likelihood,
         "weights": _weights_digest(folder),
     }
     tokens = {str(k): x for k, x in samples.tokens.items()} | samples.conditional
@@ -162,7 +167,7 @@ def load_samples(folder: Path, config: Config, options: EvaluateOptions) -> Eval
     if saved.options != options or weights not in (None, digest_then):
         return None
     split = EvalSplit.read(folder, config.codec, options.n)
-    expected = conditions(config.codec, split.real, options.n)
+    expected = method_conditions(config, split.real, options.n)
     steps = {str(k): k for k in options.steps}
     tensors = tensor_files.read_tensors(path, {*steps, *expected})
     for name, tokens in tensors.items():
@@ -198,7 +203,8 @@ def _read_saved(path: Path) -> tuple[EvalSamples, str | None]:
             raise ValueError(f"bits of {bits}")
         for value in where.values():
             str.encode(value or "")  # raises unless it is valid text
-        return EvalSamples(options, {}, bits, where, {}), content["weights"]
+        nats = check_likelihood(content["likelihood"])
+        return EvalSamples(options, {}, bits, where, {}, nats), content["weights"]
     except DAMAGED as error:
         raise InputError(f"{path} is damaged; delete it ({error})") from None
 

@@ -57,6 +57,7 @@ def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
             "nearest": two_samples.neighbours_among(split.real, train),
         },
         "environment": samples.environment,
+        "likelihood": samples.likelihood,
         "scores": scores,
         "completions": completions,
         "classes": classes,

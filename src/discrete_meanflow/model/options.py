@@ -24,9 +24,9 @@ KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "arra
 Device = Literal["auto", "cpu", "cuda"]
 Matching = Literal["auto", "yes", "no"]
 MethodName = Literal[
-    "one-step", "flow-matching", "psd", "lsd",
+    "one-step", "flow-matching", "psd", "lsd", "esd", "meanflow",
     "d3pm", "d3pm-uniform", "sedd", "sedd-uniform", "mdlm", "dfm", "dfm-uniform", "campbell",
-    "defog", "kernel-ce",
+    "defog", "kernel-ce", "autoregressive",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model import options
-from discrete_meanflow.network import DiT, FlatMLP, LogitMask
+from discrete_meanflow.network import CausalLogitMask, CausalTransformer, DiT, FlatMLP, LogitMask
 from discrete_meanflow.process import (
     FewPositions,
     FixedPositions,
@@ -253,12 +253,15 @@ class Plan:
     def network(self, codec: Codec) -> nn.Module:
         """The network over the states of the process, whose noise may add symbols."""
         states, length = self.process(codec).states, codec.length
+        noise, shape = states - codec.vocabulary, (self.width, self.layers)
         network: nn.Module
+        if self.system.causal:
+            network = CausalTransformer(states, length, *shape, self.heads)
+            return CausalLogitMask.with_noise(network, allowed_symbols(codec), noise)
         if self.heads:
-            network = DiT(states, length, self.width, self.layers, self.heads)
+            network = DiT(states, length, *shape, self.heads)
         else:
-            network = FlatMLP(states, length, self.width, self.layers)
-        noise = states - codec.vocabulary
+            network = FlatMLP(states, length, *shape)
         if codec.allowed is None and not noise:
             return network
         return LogitMask.with_noise(network, allowed_symbols(codec), noise)

@@ -6,6 +6,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions
@@ -27,7 +28,12 @@ def sample_tokens(
     """
     codec, device = config.codec, kernel.device
     conditions = conditions or read_conditions(codec, options)
-    make = RefiningSampler if options.refine else config.plan.system.sampler
+    method = config.plan.system
+    if method.causal:
+        _check_beginnings(conditions)
+    if options.guidance != 1 and not method.guided:
+        raise InputError(f"guidance: method {config.plan.method} has none; leave it at 1")
+    make = RefiningSampler if options.refine else method.sampler
     steps = options.steps or config.plan.default_steps(codec)
     sampler = make(kernel, steps, _processors(options), options.guidance)
     g = torch.Generator(device)
@@ -42,6 +48,16 @@ def sample_tokens(
         return generate(sampler, process, shape, g, *known, bf16=bf16)
 
     return chain.from_iterable(chunks(*group) for group in conditions.groups())
+
+
+def _check_beginnings(conditions: Conditions) -> None:
+    """Raise if a position is observed after one that is not."""
+    observed = conditions.observed
+    if bool((observed[:, 1:] & ~observed[:, :-1]).any()):
+        raise InputError(
+            "autoregressive: only the beginning of a record can be known; other methods take any "
+            "positions"
+        )
 
 
 def _processors(options: SampleOptions) -> list[LogitProcessor]:

@@ -8,10 +8,10 @@ import torch
 
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.method import find_method
+from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model.options import SMALLEST_SIZE, FitOptions
 from discrete_meanflow.model.plan import BLOCK_BYTES, Plan
-from discrete_meanflow.network import DiT
+from discrete_meanflow.network import CausalTransformer, DiT
 from discrete_meanflow.training import Distributed
 
 # How the size of the network and of a step follow from the data and the device.
@@ -70,20 +70,21 @@ def choose_plan(
 ) -> Plan:
     """Choose network and batch for the data and the device; the numbers of steps come later."""
     gpu = torch.device(device).type == "cuda"
-    batch, accumulate = options.batch, options.accumulate
+    batch, accumulate, method = options.batch, options.accumulate, find_method(options.method)
     if batch is None:
-        batch = _default_batch(codec, gpu, size, multiple_of=world_size * accumulate)
+        batch = _default_batch(codec, gpu, size, world_size * accumulate, method)
     Distributed(world_size).check(batch // accumulate)
     if batch < 2 * world_size * accumulate:
         raise InputError(
             f"a batch of {batch} is too small for {world_size} ranks: a rank needs at least "
             f"{2 * accumulate} records, of which half are teacher pairs"
         )
-    width, layers, heads = _network_shape(codec, gpu, size)
-    small, tiny = _is_small_mlp(codec, gpu, size), codec.vocabulary * codec.length < TINY_STATE
+    width, layers, heads = _network_shape(codec, gpu, size, method)
+    small = _is_small_mlp(codec, gpu, size) and not heads
+    tiny = codec.vocabulary * codec.length < TINY_STATE
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
-    distilled = find_method(options.method).distilled
+    distilled = method.distilled
     matching = options.matching == "yes" or (options.matching == "auto" and not tiny)
     matching = matching and distilled
     plan = Plan(
@@ -110,9 +111,14 @@ def _is_small_mlp(codec: Codec, gpu: bool, size: float) -> bool:
     return not gpu and codec.vocabulary * codec.length <= FLAT_STATE and size < SMALL_SIZE
 
 
-def _network_shape(codec: Codec, gpu: bool, size: float) -> tuple[int, int, int]:
+def _network_shape(codec: Codec, gpu: bool, size: float, method: Method) -> tuple[int, int, int]:
     """Width, layers and heads of a network of ``size`` parameters."""
     flat = codec.vocabulary * codec.length
+    if method.causal:
+        with torch.device("meta"):
+            states = method.process(codec.vocabulary).states
+            causal = CausalTransformer.sized(states, codec.length, size)
+        return causal.width, len(causal.layers), causal.heads
     if gpu or flat > FLAT_STATE:
         with torch.device("meta"):  # only its shape is needed
             network = DiT.sized(codec.vocabulary, codec.length, size)
@@ -125,11 +131,12 @@ def _network_shape(codec: Codec, gpu: bool, size: float) -> tuple[int, int, int]
     return max(16, width - width % 2), layers, 0
 
 
-def _default_batch(codec: Codec, gpu: bool, size: float, multiple_of: int) -> int:
+def _default_batch(codec: Codec, gpu: bool, size: float, multiple_of: int, method: Method) -> int:
     """Records per step that fit into memory."""
     flat = codec.vocabulary * codec.length
-    cpu = MLP_BATCH if flat <= FLAT_STATE else CPU_ATTENTION_BATCH
-    cpu = SMALL_BATCH if _is_small_mlp(codec, gpu, size) else cpu
+    attends = method.causal or flat > FLAT_STATE
+    cpu = CPU_ATTENTION_BATCH if attends else MLP_BATCH
+    cpu = SMALL_BATCH if _is_small_mlp(codec, gpu, size) and not attends else cpu
     record = 4 * flat  # bytes of a continuous state
     batch = min(GPU_BATCH if gpu else cpu, BLOCK_BYTES // record)
     if batch < 1:

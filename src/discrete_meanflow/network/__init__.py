@@ -1,6 +1,9 @@
 """Networks: maps from a point and two times (r, t) to logits."""
 
-from discrete_meanflow.network.causal import CausalTransformer as CausalTransformer
+from discrete_meanflow.network.causal import (
+    CausalLogitMask as CausalLogitMask,
+    CausalTransformer as CausalTransformer,
+)
 from discrete_meanflow.network.diagonal import DiagonalNetwork as DiagonalNetwork
 from discrete_meanflow.network.dit import DiT as DiT
 from discrete_meanflow.network.flat import FlatMLP as FlatMLP

@@ -4,6 +4,7 @@ from torch.nn.functional import pad
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.network.dit import depth, head_width
+from discrete_meanflow.network.logit_mask import NEVER, LogitMask
 from discrete_meanflow.network.points import check_points
 from discrete_meanflow.network.transformer import Attention, check_sizes
 from discrete_meanflow.types import Logits, Point, Times
@@ -27,7 +28,7 @@ class CausalTransformer(nn.Module):
                 f"CausalTransformer: needs layers >= 1 and a width that {heads} heads divide, got "
                 f"{layers} layers of width {width}"
             )
-        self.states, self.length, self.heads = states, length, heads
+        self.states, self.length, self.width, self.heads = states, length, width, heads
         self.symbol = nn.Linear(states, width, bias=False)
         self.position = nn.Parameter(torch.randn(length, width) / width**0.5)
         self.layers = nn.ModuleList(CausalLayer(width, heads) for _ in range(layers))
@@ -75,6 +76,24 @@ class CausalTransformer(nn.Module):
             assert isinstance(layer, CausalLayer)
             h = layer.step(h, i, memory)
         return self.head(self.norm(h))[..., 0, :]
+
+
+class CausalLogitMask(LogitMask):
+    """A logit mask of a causal network, which can also be evaluated position by position."""
+
+    network: CausalTransformer
+
+    @property
+    def length(self) -> int:
+        return self.network.length
+
+    def cache(self, batch: torch.Size) -> Tensor:
+        """See :class:`CausalTransformer`."""
+        return self.network.cache(batch)
+
+    def step(self, previous: Point, i: Tensor, cache: Tensor) -> Logits:
+        """See :class:`CausalTransformer`."""
+        return torch.where(self.allowed[i], self.network.step(previous, i, cache), NEVER)
 
 
 def _count(states: int, length: int, width: int) -> int:

@@ -1,3 +1,5 @@
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -27,7 +29,7 @@ class LogitMask(nn.Module):
         self.register_buffer("visible", allowed if visible is None else visible, persistent=False)
 
     @classmethod
-    def with_noise(cls, network: nn.Module, allowed: Tensor, symbols: int) -> "LogitMask":
+    def with_noise(cls, network: nn.Module, allowed: Tensor, symbols: int) -> Self:
         """The mask for a process whose noise adds symbols: seen, but never generated."""
         added = allowed.new_zeros(len(allowed), symbols)
         return cls(network, torch.cat([allowed, added], -1), torch.cat([allowed, ~added], -1))
