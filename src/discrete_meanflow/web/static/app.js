@@ -1,7 +1,7 @@
 /** The page: reads the model, draws noise, shows records. */
 
 import { Conditions } from "./conditions.js";
-import { element, menu } from "./dom.js";
+import { element } from "./dom.js";
 import { editorOf } from "./editors.js";
 import { Generator } from "./generator.js";
 import { Layout } from "./layout.js";
@@ -56,9 +56,9 @@ class Page {
   #recordBox() {
     const { arrangement } = this.layout;
     this.editor = editorOf(this.conditions, () => this.sample());
-    find("editor").append(...this.editor.controls, ...this.#classMenu());
+    find("editor").append(...this.editor.controls);
     const made = element(arrangement === "row" ? "tbody" : "div", {
-      id: "records", class: arrangement, tabindex: 0, role: "grid", "aria-label": "Records",
+      id: "records", class: `records ${arrangement}`, tabindex: 0, role: "grid", "aria-label": "Records",
       "aria-describedby": "keys",
     });
     const parts = [...this.editor.above, made];
@@ -66,23 +66,6 @@ class Page {
     const longest = Math.max(...this.layout.symbolsAt(0).map((symbol) => symbol.length));
     made.style.setProperty("--length", Math.min(64, this.layout.size * Math.min(longest, 2) + 2));
     return made;
-  }
-
-  /** A menu of classes, where the class is not a column. */
-  #classMenu() {
-    if (!this.layout.hasSeparateClass) return [];
-    this.classMenu = menu("class", "any", this.layout.classes);
-    this.classMenu.id = "class";
-    this.classMenu.addEventListener("change", () => {
-      const { value } = this.classMenu;
-      for (const [position, token] of this.layout.classTokens(Number(value))) {
-        if (value === "") this.conditions.release(position);
-        else this.conditions.fix(position, token);
-      }
-      this.sample();
-    });
-    const label = element("label", { for: "class" }, "Class");
-    return [element("div", { class: "field" }, label, this.classMenu)];
   }
 
   #limitCount() {
@@ -102,7 +85,6 @@ class Page {
     find("count").addEventListener("change", () => this.sample());
     find("release").addEventListener("click", () => {
       this.conditions.clear();
-      if (this.classMenu) this.classMenu.value = "";
       this.sample();
     });
     // Enter in a field generates with what it says; the button takes the next seed.
@@ -164,8 +146,10 @@ class Page {
     this.place = [record, position];
     if (!this.laws || record >= this.shown.length) return;
     const isFixed = this.conditions.at(position) !== undefined;
-    const { layout, laws } = this;
-    showProbabilities(find("panel"), { layout, record, position, laws, isFixed });
+    const { layout } = this;
+    const start = (record * layout.length + position) * layout.vocabulary;
+    const law = this.laws.subarray(start, start + layout.symbolsAt(position).length);
+    showProbabilities(find("panel"), { layout, record, position, law, isFixed });
   }
 
   /** Fix a position at the symbol that a record has there, or free it again. */

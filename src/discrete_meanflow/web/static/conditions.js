@@ -43,6 +43,11 @@ export class Conditions {
     for (const [position, token] of tokens) this.#tokens.set(position, token);
   }
 
+  /** Pairs of position and token. */
+  pairs() {
+    return [...this.#tokens];
+  }
+
   /** Inputs of the graph for n records: `tokens` and `observed`. */
   inputs(n) {
     const { length } = this.layout;

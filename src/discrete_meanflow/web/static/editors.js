@@ -12,23 +12,59 @@ const PICTURE = 176; // width of the picture to paint on, in CSS pixels, approxi
  *
  * @param conditions to edit.
  * @param onChange called after each edit.
+ * @param suffix of the ids, where a page has several editors.
  */
-export function editorOf(conditions, onChange) {
-  const { arrangement, subwords } = conditions.layout;
-  if (arrangement === "row") return columnMenus(conditions, onChange);
-  if (arrangement === "grid") return brush(conditions, onChange);
-  // A typed text needs the tokenizer to become subwords.
-  return subwords ? { controls: [], above: [], update() {} } : typedPattern(conditions, onChange);
+export function editorOf(conditions, onChange, suffix = "") {
+  const editor = recordEditor(conditions, onChange, suffix);
+  if (!conditions.layout.hasSeparateClass) return editor;
+  const classes = classMenu(conditions, onChange, suffix);
+  const update = () => {
+    editor.update();
+    classes.update();
+  };
+  return { ...editor, controls: [...editor.controls, ...classes.controls], update };
 }
 
-function typedPattern(conditions, onChange) {
+function recordEditor(conditions, onChange, suffix) {
+  const { arrangement, subwords } = conditions.layout;
+  if (arrangement === "row") return columnMenus(conditions, onChange);
+  if (arrangement === "grid") return brush(conditions, onChange, suffix);
+  // A typed text needs the tokenizer to become subwords.
+  if (subwords) return { controls: [], above: [], update() {} };
+  return typedPattern(conditions, onChange, suffix);
+}
+
+/** A menu of classes, where the class is not a column. */
+function classMenu(conditions, onChange, suffix) {
+  const { layout } = conditions;
+  const id = `class${suffix}`;
+  const select = menu("class", "any", layout.classes);
+  select.id = id;
+  select.addEventListener("change", () => {
+    for (const [position, token] of layout.classTokens(Number(select.value))) {
+      if (select.value === "") conditions.release(position);
+      else conditions.fix(position, token);
+    }
+    onChange();
+  });
+  const label = element("label", { for: id }, "Class");
+  const update = () => {
+    if (!layout.classPositions.some((position) => conditions.at(position) !== undefined)) {
+      select.value = "";
+    }
+  };
+  return { controls: [element("div", { class: "field" }, label, select)], update };
+}
+
+function typedPattern(conditions, onChange, suffix) {
   const { layout } = conditions;
   const listed = layout.arrangement === "list";
+  const id = `pattern${suffix}`;
   const input = element("input", {
-    id: "pattern", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
-    placeholder: listed ? "0,?,3" : "??", "aria-describedby": "pattern-help",
+    id, class: "pattern", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
+    placeholder: listed ? "0,?,3" : "??", "aria-describedby": `${id}-help`,
   });
-  const help = element("small", { id: "pattern-help", role: "status" });
+  const help = element("small", { id: `${id}-help`, role: "status" });
   const ends = layout.pad === null ? "" : `; ${layout.symbol(0, layout.pad)} ends the record`;
   const explain = (error) => {
     help.textContent = error ?? `? is generated${ends}`;
@@ -45,7 +81,7 @@ function typedPattern(conditions, onChange) {
     onChange();
   });
   explain();
-  const label = element("span", {}, element("label", { for: "pattern" }, "Pattern "), help);
+  const label = element("span", {}, element("label", { for: id }, "Pattern "), help);
   const update = () => {
     if (document.activeElement === input) return; // it is being typed
     input.value = formatPattern(conditions);
@@ -78,11 +114,11 @@ function columnMenus(conditions, onChange) {
   return { controls: [], above: [element("thead", {}, ...rows)], update };
 }
 
-function brush(conditions, onChange) {
+function brush(conditions, onChange, suffix) {
   const { layout } = conditions;
   const levels = layout.symbols[0];
   const select = menu("brush", "free", levels);
-  select.id = "brush";
+  select.id = `brush${suffix}`;
   select.value = levels.length - 1;
   const easel = element("div", { class: "frame easel" });
   let canvas;
@@ -104,7 +140,7 @@ function brush(conditions, onChange) {
   });
   easel.addEventListener("pointermove", paint);
   easel.addEventListener("pointerup", onChange);
-  const field = element("div", { class: "field" }, element("label", { for: "brush" }, "Brush"), select);
+  const field = element("div", { class: "field" }, element("label", { for: select.id }, "Brush"), select);
   const help = element("small", {}, "Paint pixels to fix them.");
   return { controls: [field], above: [element("div", { class: "studio" }, easel, help)], update };
 }

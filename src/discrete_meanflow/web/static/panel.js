@@ -5,10 +5,12 @@ import { element, visible } from "./dom.js";
 const MOST = 8; // symbols that are shown
 const LEAST = 0.0005; // probability of those after the first
 
-/** Show the likeliest symbols of a position in the element `box`. */
-export function showProbabilities(box, { layout, record, position, laws, isFixed }) {
-  const start = (record * layout.length + position) * layout.vocabulary;
-  const law = laws.subarray(start, start + layout.symbolsAt(position).length);
+/**
+ * Show the likeliest symbols of a position in the element `box`.
+ *
+ * @param law the probability of each symbol.
+ */
+export function showProbabilities(box, { layout, record, position, law, isFixed }) {
   const order = [...law.keys()].sort((a, b) => law[b] - law[a] || a - b);
   const shown = order.slice(0, MOST).filter((token, i) => !i || law[token] >= LEAST);
   const place = { text: "Position ", list: "Position ", row: "", grid: "" }[layout.arrangement];

@@ -1,0 +1,40 @@
+/** Questions to the server. */
+
+/** The answer to a question; without a question, a plain read. Throws what the server says is wrong. */
+export async function ask(path, question) {
+  const request = question && {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question),
+  };
+  const response = await fetch(path, request);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error ?? answer.detail ?? response.statusText);
+  return answer;
+}
+
+/**
+ * An action that never runs twice at a time: calls during a run start one more run after it. Resolves
+ * when the last run is over.
+ */
+export function latest(action) {
+  let running;
+  let outdated = false;
+  const run = async () => {
+    do {
+      outdated = false;
+      await action();
+    } while (outdated);
+  };
+  return () => {
+    outdated = true;
+    running ??= run().finally(() => (running = undefined));
+    return running;
+  };
+}
+
+/** The whole number in a field, moved to its limits. */
+export function wholeNumber(input) {
+  const { min, max, valueAsNumber } = input;
+  const number = Math.max(Number(min), Math.min(Number(max), Math.trunc(valueAsNumber) || 0));
+  input.value = number;
+  return number;
+}
