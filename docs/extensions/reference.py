@@ -1,4 +1,4 @@
-"""Directives of the reference: the public names of a package, and the help of a command.
+"""Directives of the reference: the public names of a package, and the help of all commands.
 
 Both read the code, so no name or option is written twice.
 """
@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import discrete_meanflow
-from discrete_meanflow.cli import main
+from discrete_meanflow.cli import COMMANDS, main
 
 WIDTH = "88"  # columns of a help text
 
@@ -52,28 +53,34 @@ class PublicNames(SphinxDirective):
         return self.parse_text_to_nodes("\n".join([*lines, "```"]))
 
 
-class CommandHelp(SphinxDirective):
-    """``{command-help} COMMAND``: what ``dmf COMMAND --help`` prints."""
-
-    required_arguments = 1
+class Commands(SphinxDirective):
+    """``{commands}``: a section for each command with what ``dmf COMMAND --help`` prints."""
 
     def run(self) -> list[nodes.Node]:
-        text = io.StringIO()
-        words = ["dmf", self.arguments[0], "--help"]
-        environment = {"COLUMNS": WIDTH, "NO_COLOR": "1"}
-        with (
-            patch.object(sys, "argv", words),
-            patch.dict("os.environ", environment),
-            contextlib.redirect_stdout(text),
-            contextlib.suppress(SystemExit),
-        ):
-            main()
-        block = nodes.literal_block(text.getvalue(), text.getvalue())
-        block["language"] = "text"
-        return [block]
+        sections = [f"## dmf {name}\n\n```text\n{help_text(name)}\n```" for name in COMMANDS]
+        return self.parse_text_to_nodes("\n\n".join(sections), allow_section_headings=True)
+
+
+def help_text(command: str) -> str:
+    text = io.StringIO()
+    with (
+        patch.object(sys, "argv", ["dmf", command, "--help"]),
+        patch.dict("os.environ", {"COLUMNS": WIDTH, "NO_COLOR": "1"}),
+        contextlib.redirect_stdout(text),
+        contextlib.suppress(SystemExit),
+    ):
+        main()
+    return text.getvalue()
+
+
+def readable(*event: Any) -> tuple[str, str] | None:
+    """The signature with the names of functions as defaults, which Sphinx can parse."""
+    *_, signature, result = event
+    return signature and (re.sub(r"<function (\w+)[^>]*>", r"\1", signature), result)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
-    app.add_directive("command-help", CommandHelp)
+    app.add_directive("commands", Commands)
+    app.connect("autodoc-process-signature", readable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -28,6 +28,14 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_is_run_or_is_output(page):
+    fences = re.findall(r"^ *```(.*)$", page.read_text(), re.M)
+    assert not any(fences[1::2]), "a block is not closed"
+    languages = {fence.split()[0] if fence else "none" for fence in fences[::2]}
+    assert languages <= {"python", "sh", "text", "{toctree}", "{public-names}", "{commands}"}
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_code_blocks_are_short(page):
     for code in blocks(page, "python"):
