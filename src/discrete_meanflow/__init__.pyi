@@ -72,6 +72,7 @@ from discrete_meanflow.network import (
 )
 from discrete_meanflow.objective import (
     BoundaryPenalty as BoundaryPenalty,
+    ConsistencyLoss as ConsistencyLoss,
     DenoiserDistillation as DenoiserDistillation,
     DistributionMatching as DistributionMatching,
     Estimator as Estimator,
@@ -82,6 +83,7 @@ from discrete_meanflow.objective import (
     LagrangianLoss as LagrangianLoss,
     MeanFlow as MeanFlow,
     ModelExpectation as ModelExpectation,
+    MomentMatching as MomentMatching,
     Needs as Needs,
     NextToken as NextToken,
     Objective as Objective,
@@ -141,6 +143,8 @@ from discrete_meanflow.state import (
 )
 from discrete_meanflow.times import (
     ClockUniform as ClockUniform,
+    DyadicTimes as DyadicTimes,
+    Grouped as Grouped,
     LogitNormal as LogitNormal,
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,
