@@ -82,6 +82,7 @@ from discrete_meanflow.network import (
 )
 from discrete_meanflow.objective import (
     BoundaryPenalty as BoundaryPenalty,
+    ConsistencyLoss as ConsistencyLoss,
     DenoiserDistillation as DenoiserDistillation,
     DistributionMatching as DistributionMatching,
     Estimator as Estimator,
@@ -92,6 +93,7 @@ from discrete_meanflow.objective import (
     LagrangianLoss as LagrangianLoss,
     MeanFlow as MeanFlow,
     ModelExpectation as ModelExpectation,
+    MomentMatching as MomentMatching,
     Needs as Needs,
     NextToken as NextToken,
     Objective as Objective,
@@ -160,7 +162,9 @@ from discrete_meanflow.state import (
 )
 from discrete_meanflow.times import (
     ClockUniform as ClockUniform,
+    DyadicTimes as DyadicTimes,
     GridTimes as GridTimes,
+    Grouped as Grouped,
     LogitNormal as LogitNormal,
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,

@@ -1,5 +1,6 @@
 """Laws of time pairs (r, t) with 0 <= r <= t <= 1, at which training evaluates an objective."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -161,6 +162,63 @@ class ClockUniform(TimeSampler):
 
     def __repr__(self) -> str:
         return f"ClockUniform({self.clock.vocabulary}, {self.full_interval_fraction:g})"
+
+
+class ToEnd(TimeSampler):
+    """``t = 1`` and ``tau(r)`` uniform on the decoding clock: the maps of consistency models."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.clock = DecodingClock(vocabulary)
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        r = self.clock.to(g.device).inverse(_uniform(shape, g))
+        return TimePair(r, torch.ones_like(r))
+
+    def __repr__(self) -> str:
+        return f"ToEnd({self.clock.vocabulary})"
+
+
+class DyadicTimes(TimeSampler):
+    """Steps of ``2^-l`` on the decoding clock from a uniform start, with s in the middle.
+
+    l is uniform in ``0 .. levels``: the step sizes of shortcut models. With l = 0 the pair is
+    (0, 1).
+    """
+
+    def __init__(self, vocabulary: int, levels: int = 6) -> None:
+        if levels < 0:
+            raise InputError(f"time sampler: levels must be >= 0, got {levels}")
+        self.clock, self.levels = DecodingClock(vocabulary), levels
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        level = torch.randint(self.levels + 1, shape, device=g.device, generator=g)
+        step = 0.5 ** level.double()
+        low, clock = _uniform(shape, g) * (1 - step), self.clock.to(g.device)
+        return TimePair(*(clock.inverse(low + part * step) for part in (0, 1, 0.5)))
+
+    def __repr__(self) -> str:
+        return f"DyadicTimes({self.clock.vocabulary}, {self.levels})"
+
+
+@dataclass(frozen=True)
+class Grouped(TimeSampler):
+    """Equal times for each ``size`` consecutive paths of a batch."""
+
+    times: TimeSampler
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InputError(f"time sampler: groups need at least one path, got {self.size}")
+
+    def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
+        *outer, batch = shape
+        pair = self.times.sample((*outer, math.ceil(batch / self.size)), g)
+        times = (None if s is None else self.spread(s)[..., :batch] for s in pair)
+        return TimePair._make(times)
+
+    def spread(self, time: Times) -> Times:
+        return time.repeat_interleave(self.size, -1)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ from discrete_meanflow.data import BigramChain, TokenArray
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.path import DataPaths
-from discrete_meanflow.process import OneHotFlow
+from discrete_meanflow.process import OneHotFlow, PathSample
 from discrete_meanflow.schedule import Linear
 from discrete_meanflow.times import ClockUniform
 from discrete_meanflow.training import Problem
+from problems import seeded
 
 LAW = BigramChain.dirichlet(3, 2, 1.0)
 PROCESS = OneHotFlow(3)
+CLEAN = torch.cartesian_prod(torch.arange(3), torch.arange(3))
 TWINS = TokenArray(torch.tensor([[0, 0, 0], [1, 1, 1]]), 2)
 TWINS_PROCESS = OneHotFlow(2)
 
@@ -52,6 +54,41 @@ class ExactFlow(nn.Module):
         off_diagonal = alpha > 0
         q = (self.integrate(x, r, t) - (1 - alpha) * x) / torch.where(off_diagonal, alpha, 1.0)
         return torch.where(off_diagonal, q.clamp(min=1e-30).log(), self.diagonal(x, r, r))
+
+
+class Tilted(nn.Module):
+    """The exact flow map plus theta, which each sequence has for itself: exact at theta = 0."""
+
+    def __init__(self, sequences, theta=0.0):
+        super().__init__()
+        self.exact = ExactFlow()
+        self.theta = nn.Parameter(torch.zeros(sequences, 2, 3, dtype=torch.float64))
+        self.theta.data[:, 0, 0] = theta
+
+    def forward(self, x, r, t):
+        return self.exact(x, r, t) + (1 + r + t)[..., None] * self.theta
+
+
+def every_end(r, t, starts=6):
+    """Each x_r with every x1, and the weights ``P(x1 | x_r) / starts``."""
+    g = seeded()
+    times = torch.full((starts, 1), r, dtype=torch.float64)
+    x = PROCESS.corrupt(LAW.sample((starts,), g), times, g).double()
+    likelihood = PROCESS.likelihood(x, times).log()[:, None].expand(-1, 9, -1, -1)
+    each = CLEAN.expand(starts, 9, 2)
+    joint = likelihood.gather(-1, each[..., None]).sum((-1, -2)) + LAW.log_prob(CLEAN)
+    weight = joint.softmax(-1).flatten() / starts
+    x, x1 = x.repeat_interleave(9, 0), each.flatten(0, 1)
+    r, t = (torch.full((9 * starts, 1), s, dtype=torch.float64) for s in (r, t))
+    none = torch.empty(*x.shape, 0)
+    return PathSample(x, r, t, none, none, x1, t), weight
+
+
+def expected_gradient(objective, path, weight, theta):
+    """In the tilt of all sequences, with a weight for each."""
+    kernel = FlowMapKernel(Tilted(len(weight), theta), 3)
+    (each,) = torch.autograd.grad(objective(kernel, path) * len(weight), kernel.network.theta)
+    return torch.einsum("b,bdv->dv", weight, each)
 
 
 def twins_problem(objective, conditioning=0.0, process=TWINS_PROCESS):

@@ -20,47 +20,11 @@ from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import ClockUniform, OnDiagonal, TimePair
 from discrete_meanflow.training import Problem, Recipe, train_kernel
-from laws.exact_flow import LAW, PROCESS, ExactFlow
+from laws.exact_flow import LAW, PROCESS, Tilted, every_end, expected_gradient
 from problems import seeded
 
-CLEAN = torch.cartesian_prod(torch.arange(3), torch.arange(3))
 TIMES = {"inside": (0.3, 0.8), "from noise": (0.0, 0.9), "diagonal": (0.4, 0.4)}
 every_time = pytest.mark.parametrize(("r", "t"), TIMES.values(), ids=TIMES)
-
-
-class Tilted(nn.Module):
-    """The exact flow map plus theta, which each sequence has for itself: exact at theta = 0."""
-
-    def __init__(self, sequences, theta=0.0):
-        super().__init__()
-        self.exact = ExactFlow()
-        self.theta = nn.Parameter(torch.zeros(sequences, 2, 3, dtype=torch.float64))
-        self.theta.data[:, 0, 0] = theta
-
-    def forward(self, x, r, t):
-        return self.exact(x, r, t) + (1 + r + t)[..., None] * self.theta
-
-
-def every_end(r, t, starts=6):
-    """Each x_r with every x1, and the weights ``P(x1 | x_r) / starts``."""
-    g = seeded()
-    times = torch.full((starts, 1), r, dtype=torch.float64)
-    x = PROCESS.corrupt(LAW.sample((starts,), g), times, g).double()
-    likelihood = PROCESS.likelihood(x, times).log()[:, None].expand(-1, 9, -1, -1)
-    each = CLEAN.expand(starts, 9, 2)
-    joint = likelihood.gather(-1, each[..., None]).sum((-1, -2)) + LAW.log_prob(CLEAN)
-    weight = joint.softmax(-1).flatten() / starts
-    x, x1 = x.repeat_interleave(9, 0), each.flatten(0, 1)
-    r, t = (torch.full((9 * starts, 1), s, dtype=torch.float64) for s in (r, t))
-    none = torch.empty(*x.shape, 0)
-    return PathSample(x, r, t, none, none, x1, t), weight
-
-
-def expected_gradient(objective, path, weight, theta):
-    """In the tilt of all sequences, with a weight for each."""
-    kernel = FlowMapKernel(Tilted(len(weight), theta), 3)
-    (each,) = torch.autograd.grad(objective(kernel, path) * len(weight), kernel.network.theta)
-    return torch.einsum("b,bdv->dv", weight, each)
 
 
 @every_time

@@ -2,6 +2,7 @@
 
 from discrete_meanflow.objective.base import Needs as Needs, Objective as Objective
 from discrete_meanflow.objective.boundary_penalty import BoundaryPenalty as BoundaryPenalty
+from discrete_meanflow.objective.consistency import ConsistencyLoss as ConsistencyLoss
 from discrete_meanflow.objective.cross_entropy import (
     KernelCE as KernelCE,
     PairCrossEntropy as PairCrossEntropy,
@@ -29,6 +30,7 @@ from discrete_meanflow.objective.likelihood_bound import (
     transition_bound as transition_bound,
 )
 from discrete_meanflow.objective.mean_flow import MeanFlow as MeanFlow
+from discrete_meanflow.objective.moment_matching import MomentMatching as MomentMatching
 from discrete_meanflow.objective.next_token import NextToken as NextToken
 from discrete_meanflow.objective.phases import Phases as Phases
 from discrete_meanflow.objective.rate_kl import RateKL as RateKL
@@ -38,6 +40,7 @@ from discrete_meanflow.objective.self_distillation import (
     LagrangianLoss as LagrangianLoss,
     SemigroupLoss as SemigroupLoss,
 )
+from discrete_meanflow.objective.shortcut import OnFraction as OnFraction, shortcut as shortcut
 from discrete_meanflow.objective.time_derivative import (
     finite_difference as finite_difference,
     forward_mode as forward_mode,
