@@ -102,7 +102,7 @@ ALL = conditions(TABLE, SPLIT.real, 30)
 def eval_samples(change=lambda condition: condition.tokens):
     """Samples of an evaluation that are a function of their condition."""
     conditional = {name: change(condition) for name, condition in ALL.items()}
-    return EvalSamples(EvaluateOptions(30, (1, 2)), {1: SPLIT.rest}, {}, {}, conditional)
+    return EvalSamples(EvaluateOptions(30, (1, 2)), {1: SPLIT.rest}, {}, {}, conditional, {})
 
 
 def completion_scores(samples):
@@ -147,7 +147,7 @@ def test_unseen_pairs_of_completions_look_up_the_training_set(small_forests):
             name: torch.where(c.observed, c.tokens, change)
             for name, c in conditions(replace(TABLE, label=None), split.real, 4).items()
         }
-        samples = EvalSamples(EvaluateOptions(4), {}, {}, {}, conditional)
+        samples = EvalSamples(EvaluateOptions(4), {}, {}, {}, conditional, {})
         found = score_completions(TABLE, clean, split, samples, {"held out": {AUC: 0.5}})
         for fraction in found["fractions"].values():
             assert [fraction["scores"][row][UNSEEN] for row in ROWS] == [expected] * 3
@@ -190,7 +190,7 @@ def test_classes_with_few_records_are_scored(small_forests):
     train = codec.encode((x.numpy(), ["abcd"[i] for i in labels]))
     split = EvalSplit(train[30:40], train[40:50], train[50:])
     wanted = {n: c.tokens for n, c in conditions(codec, split.real, 8).items()}
-    samples = EvalSamples(EvaluateOptions(8), {}, {}, {}, wanted)
+    samples = EvalSamples(EvaluateOptions(8), {}, {}, {}, wanted, {})
     found = score_classes(codec, train, split, samples)
     assert found["samples"] == 8
     assert set(found["scores"]) == {

@@ -255,7 +255,7 @@ def never(*args, **options):
 def test_options_that_cannot_work_are_refused_first(words, message, judgeable, monkeypatch, capsys):
     """Before weights are read, conditions prepared or samples drawn."""
     monkeypatch.setattr(run, "read_weights", never)
-    monkeypatch.setattr(eval_samples, "conditions", never)
+    monkeypatch.setattr(eval_samples, "method_conditions", never)
     monkeypatch.setattr(eval_samples, "sample_tokens", never)
     code, _, err = in_process(monkeypatch, capsys, "evaluate", judgeable.folder, "-n", 8, *words)
     assert (code, err.count("\n")) == (2, 1), err

@@ -9,9 +9,11 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.method.base import MANY, Method
 from discrete_meanflow.objective import (
+    ConsistencyLoss,
     EulerianLoss,
     LagrangianLoss,
     MeanFlow,
+    MomentMatching,
     Objective,
     PairCrossEntropy,
     Phases,
@@ -19,12 +21,22 @@ from discrete_meanflow.objective import (
     SemigroupLoss,
     Weighted,
     one_hot_flow_bound,
+    shortcut,
 )
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import KernelSampler, LogitProcessor, ODESampler, Sampler
-from discrete_meanflow.times import ClockUniform, OnDiagonal, TimeSampler
+from discrete_meanflow.times import (
+    ClockUniform,
+    DyadicTimes,
+    Grouped,
+    OnDiagonal,
+    TimeSampler,
+    ToEnd,
+)
 from discrete_meanflow.types import Tokens
 
+INTERVALS = (8, 16, 32, 64)  # of the decoding clock, for consistency training
+PARTICLES = 4  # of a group, as in the paper of inductive moment matching
 MEANFLOW_DIAGONAL = 0.75  # fraction of MeanFlow's pairs on the diagonal, as in its paper
 DIAGONAL_PHASE = 0.4  # fraction of a flow map's training on the diagonal alone
 
@@ -61,6 +73,11 @@ def self_distilled(off_diagonal: Objective) -> Objective:
     """Cross-entropy on the diagonal, then also self-distillation off it."""
     both = Weighted((1.0, PosteriorRegression()), (1.0, off_diagonal))
     return Phases((DIAGONAL_PHASE, PosteriorRegression()), (1 - DIAGONAL_PHASE, both))
+
+
+def growing_consistency(states: int) -> Objective:
+    """Consistency training with ever shorter steps between the two times."""
+    return Phases(*((1 / len(INTERVALS), ConsistencyLoss(states, n)) for n in INTERVALS))
 
 
 METHODS = {
@@ -119,5 +136,30 @@ METHODS = {
         KernelSampler.steps,
         steps=1,
         bound=diagonal_bound,
+    ),
+    "consistency": Method(
+        "consistency training (Song et al. 2023, arXiv:2303.01469), in KL form",
+        OneHotFlow,
+        lambda process: growing_consistency(process.states),
+        ToEnd,
+        restarts,
+        steps=1,
+    ),
+    "shortcut": Method(
+        "shortcut models (Frans et al. 2024, arXiv:2410.12557), in KL form",
+        OneHotFlow,
+        lambda process: shortcut(),
+        DyadicTimes,
+        KernelSampler.steps,
+        steps=1,
+        bound=diagonal_bound,
+    ),
+    "imm": Method(
+        "inductive moment matching (Zhou et al. 2025, arXiv:2503.07565)",
+        OneHotFlow,
+        lambda process: MomentMatching(process.states, PARTICLES),
+        lambda vocabulary: Grouped(ClockUniform(vocabulary), PARTICLES),
+        KernelSampler.steps,
+        steps=1,
     ),
 }

@@ -24,7 +24,8 @@ KindName = Literal["auto", "lines", "windows", "smiles", "fasta", "table", "arra
 Device = Literal["auto", "cpu", "cuda"]
 Matching = Literal["auto", "yes", "no"]
 MethodName = Literal[
-    "one-step", "flow-matching", "psd", "lsd", "esd", "meanflow",
+    "one-step", "flow-matching", "psd", "lsd", "esd", "meanflow", "consistency", "shortcut",
+    "imm",
     "d3pm", "d3pm-uniform", "sedd", "sedd-uniform", "mdlm", "dfm", "dfm-uniform", "campbell",
     "defog", "kernel-ce", "autoregressive",
 ]  # fmt: skip
