@@ -28,11 +28,14 @@ from discrete_meanflow.process import (
 from discrete_meanflow.schedule import AlphaSchedule, Exponential, Linear
 from discrete_meanflow.times import (
     ClockUniform,
+    DyadicTimes,
     FromSource,
+    Grouped,
     LogitNormal,
     MixedTimes,
     OnDiagonal,
     TimeSampler,
+    ToEnd,
     UniformGap,
 )
 from dmf_reproduction.bulk_queue import BulkQueue
@@ -69,6 +72,9 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "diagonal": MixedTimes(0.0, UniformGap(0.01)),
     "clock": ClockUniform(5, 0.25),
     "on the diagonal": OnDiagonal(ClockUniform(5)),
+    "to the end": ToEnd(5),
+    "dyadic": DyadicTimes(5),
+    "grouped": Grouped(ClockUniform(5), 4),
     "mostly on the diagonal": OnDiagonal(ClockUniform(5), 0.75),
 }
 

@@ -149,6 +149,7 @@ from discrete_meanflow.times import (
     MixedTimes as MixedTimes,
     OnDiagonal as OnDiagonal,
     TimeSampler as TimeSampler,
+    ToEnd as ToEnd,
     UniformGap as UniformGap,
 )
 from discrete_meanflow.training import (
