@@ -26,7 +26,7 @@ from discrete_meanflow.schedule import Linear
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.times import ClockUniform, DyadicTimes, Grouped, TimePair, ToEnd
 from discrete_meanflow.training import Problem, Recipe, train_kernel
-from laws.exact_flow import LAW, PROCESS, ExactFlow, every_end, expected_gradient
+from laws.exact_flow import LAW, PROCESS, ExactFlow, Tilted, every_end, expected_gradient
 from problems import seeded
 
 TIMES = {
@@ -117,6 +117,41 @@ def test_the_shortcut_goal_is_two_half_steps():
     assert abs(OnFraction(1.0, SemigroupLoss())(exact, before_the_end)) < 1e-6
 
 
+def test_moment_matching_is_the_discrepancy_of_two_samples():
+    """Pair by pair, for one group; with equal samples it is 0."""
+    kernel, objective = random_kernel(), MomentMatching(3, 4, 8)
+    path = PathSample(*(part[:4] for part in path_of("moment matching")))
+    s, x = objective.next(path, path.t)
+    here, there = kernel.probs(path.x, path.r, path.t), kernel.probs(x, s, path.t)
+    alpha = ((path.t - path.r) / (1 - path.r))[0, 0]
+
+    def k(a, b):
+        return torch.exp(-(a - b).square().sum() / (4 * alpha**2))
+
+    pairs = [(i, j) for i in range(4) for j in range(4)]
+    expected = sum(
+        k(here[i], here[j]) + k(there[i], there[j]) - 2 * k(here[i], there[j]) for i, j in pairs
+    )
+    assert torch.allclose(objective(kernel, path), expected / 16)
+    still = MomentMatching(3, 4, 10**9)  # s = r
+    assert abs(still(kernel, path)) < 1e-5 < objective(kernel, path)
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.3])
+def test_moment_matching_is_stationary_at_the_exact_flow_map(theta):
+    """The mean gradient over groups, in standard errors."""
+    g, n = seeded(), 8000
+    times = TimePair(*(torch.full((n,), s, dtype=torch.float64) for s in (0.1, 0.5)))
+    path = PROCESS.path(LAW.sample((n,), g), times, g, 0)
+    path = PathSample(*(a.double() if a.is_floating_point() else a for a in path))
+    kernel = FlowMapKernel(Tilted(n, theta), 3)
+    loss = MomentMatching(3, 4, 64)(kernel, path)
+    (gradient,) = torch.autograd.grad(loss, kernel.network.theta)
+    groups = gradient.unflatten(0, (-1, 4)).sum(1)
+    z = groups.mean(0) / groups.std(0) * len(groups) ** 0.5
+    assert (z.abs().max() < 5) == (theta == 0)
+
+
 def test_groups_share_their_times():
     r, t, s = Grouped(ClockUniform(3), 4).sample((5, 10), seeded())
     assert r.shape == (5, 10)
@@ -140,7 +175,7 @@ def test_observed_positions_are_finite_and_add_nothing(name):
         assert (largest == 0) == all(mask)
 
 
-@pytest.mark.parametrize("name", ["consistency", "shortcut"])
+@every_peer
 def test_one_step_learns_dependent_positions(name):
     """Their joint law, far closer than the product of the right marginals."""
     paths = DataPaths(PROCESS, LAW, TIMES[name])
