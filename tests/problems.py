@@ -33,13 +33,16 @@ from discrete_meanflow.process import (
 from discrete_meanflow.schedule import AlphaSchedule, Distorted, Exponential, Linear, polydec
 from discrete_meanflow.times import (
     ClockUniform,
+    DyadicTimes,
     FromSource,
     GridTimes,
+    Grouped,
     LogitNormal,
     MixedTimes,
     OnDiagonal,
     OneTime,
     TimeSampler,
+    ToEnd,
     UniformGap,
 )
 from dmf_reproduction.bulk_queue import BulkQueue
@@ -79,6 +82,9 @@ TIME_SAMPLERS: dict[str, TimeSampler] = {
     "grid": GridTimes(8),
     "one time": OneTime(),
     "distorted": Distorted(UniformGap(0.0), polydec),
+    "to the end": ToEnd(5),
+    "dyadic": DyadicTimes(5),
+    "grouped": Grouped(ClockUniform(5), 4),
     "mostly on the diagonal": OnDiagonal(ClockUniform(5), 0.75),
 }
 

@@ -170,6 +170,7 @@ from discrete_meanflow.times import (
     OnDiagonal as OnDiagonal,
     OneTime as OneTime,
     TimeSampler as TimeSampler,
+    ToEnd as ToEnd,
     UniformGap as UniformGap,
 )
 from discrete_meanflow.training import (

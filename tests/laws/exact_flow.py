@@ -57,11 +57,11 @@ class ExactFlow(nn.Module):
 
 
 class Tilted(nn.Module):
-    """The exact flow map plus theta, which each sequence has for itself: exact at theta = 0."""
+    """The exact flow map, or another network, plus theta, one for each sequence."""
 
-    def __init__(self, sequences, theta=0.0):
+    def __init__(self, sequences, theta=0.0, network=None):
         super().__init__()
-        self.exact = ExactFlow()
+        self.exact = network or ExactFlow()
         self.theta = nn.Parameter(torch.zeros(sequences, 2, 3, dtype=torch.float64))
         self.theta.data[:, 0, 0] = theta
 
@@ -84,9 +84,9 @@ def every_end(r, t, starts=6):
     return PathSample(x, r, t, none, none, x1, t), weight
 
 
-def expected_gradient(objective, path, weight, theta):
+def expected_gradient(objective, path, weight, theta=0.0, network=None):
     """In the tilt of all sequences, with a weight for each."""
-    kernel = FlowMapKernel(Tilted(len(weight), theta), 3)
+    kernel = FlowMapKernel(Tilted(len(weight), theta, network), 3)
     (each,) = torch.autograd.grad(objective(kernel, path) * len(weight), kernel.network.theta)
     return torch.einsum("b,bdv->dv", weight, each)
 

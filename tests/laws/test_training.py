@@ -26,6 +26,7 @@ from discrete_meanflow.network import (
 )
 from discrete_meanflow.objective import (
     BoundaryPenalty,
+    ConsistencyLoss,
     EulerianLoss,
     ExactExpectation,
     KernelCE,
@@ -33,6 +34,7 @@ from discrete_meanflow.objective import (
     LagrangianLoss,
     MeanFlow,
     ModelExpectation,
+    MomentMatching,
     NextToken,
     Phases,
     PosteriorRegression,
@@ -45,6 +47,7 @@ from discrete_meanflow.objective import (
     finite_difference,
     hybrid,
     remaining_time,
+    shortcut,
 )
 from discrete_meanflow.path import ChainPaths, DataPaths
 from discrete_meanflow.process import (
@@ -188,6 +191,9 @@ PROBLEMS |= {
     ),
     "flow map, Eulerian": flow_map(Weighted((1.0, PosteriorRegression()), (1.0, EulerianLoss()))),
     "MeanFlow": flow_map(MeanFlow()),
+    "consistency": flow_map(ConsistencyLoss(3, 8)),
+    "shortcut": flow_map(shortcut()),
+    "moment matching": flow_map(MomentMatching(3)),
     "autoregressive": autoregressive(),
 }
 PROBLEMS |= {

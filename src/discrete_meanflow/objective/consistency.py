@@ -19,8 +19,9 @@ class ConsistencyLoss(Objective):
     from x_r to ``e_{x1}``, and ``X_{1,1}`` is the identity, so the last target is the data. Only
     maps to time 1 are trained: sample in several steps with ``KernelSampler.restarts``.
 
-    Each step to s covers 1/N of the decoding clock. The minimum deviates from the exact flow map
-    by O(1/N), while a large N learns slowly: increase it in ``Phases``.
+    Each step to s covers 1/N of the decoding clock. The exact flow map is stationary in the limit
+    of large N, which learns slowly: increase it in ``Phases``. Use it with ``ToEnd``: the data
+    enter at late times r only.
 
     Args:
         states: V.

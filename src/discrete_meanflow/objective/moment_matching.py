@@ -9,8 +9,7 @@ from discrete_meanflow.objective.self_distillation import flow_map, ratio
 from discrete_meanflow.process import PathSample
 from discrete_meanflow.types import Point
 
-SMALLEST_DISTANCE = 1e-6
-SMALLEST_SCALE = 1e-3
+SMALLEST_SCALE = 1e-3  # lower bound of alpha
 
 
 class MomentMatching(Objective):
@@ -18,13 +17,15 @@ class MomentMatching(Objective):
 
     Inductive moment matching (IMM, Zhou et al. 2025, arXiv:2503.07565). In a group of M sequences
     with equal times, ``y_j = X_{r,t}(x_r)`` and, without gradient, ``y'_j = X_{s,t}(x_s)`` at the
-    next time s after r on the same path; with a Laplace kernel k,
+    next time s after r on the same path,
 
         L = 1/M^2 sum_{j,k} k(y_j, y_k) + k(y'_j, y'_k) - 2 k(y_j, y'_k).
 
-    At s = t the targets are noised data, and by induction all maps reach the right law at t. The
-    kernel is ``exp(-|a - b|/(alpha D))``, ``alpha = (t-r)/(1-r)``, D the entries of a sequence.
-    Use it with ``Grouped(times, particles)``: M consecutive sequences have equal times.
+    At s = t the targets are noised data, and by induction all maps reach the right law at t.
+    The kernel is Gaussian, ``exp(-|a - b|^2 / (2 alpha^2 D))``, ``alpha = (t-r)/(1-r)``: the terms
+    j = k then have the mean of y' as their minimum. The paper's Laplace kernel has the median,
+    which on one-hot vectors is a likely symbol. Use it with ``Grouped(times, particles)``: M
+    consecutive sequences have equal times.
 
     Args:
         states: V.
@@ -47,9 +48,9 @@ class MomentMatching(Objective):
             there = self.grouped(student.probs(x, s, t))
         here = self.grouped(student.probs(path.x, r, t))
         alpha = ratio(t - r, 1 - r).amax(-1).clamp(min=SMALLEST_SCALE)
-        scale = alpha[:: self.particles, None, None] * here.shape[-1]
+        scale = 2 * alpha[:: self.particles, None, None].square() * path.x.shape[-2]
         own, others, both = (
-            torch.exp(-distance(a, b) / scale)
+            torch.exp(-square_distance(a, b) / scale)
             for a, b in ((here, here), (there, there), (here, there))
         )
         return (own + others - 2 * both).mean()
@@ -66,7 +67,6 @@ class MomentMatching(Objective):
         return f"particles={self.particles}"
 
 
-def distance(a: Tensor, b: Tensor) -> Tensor:
-    """All Euclidean distances, ``(groups, M, M)``, with derivative 0 at 0."""
-    square = (a[:, :, None] - b[:, None]).square().sum(-1)
-    return (square + SMALLEST_DISTANCE**2).sqrt()
+def square_distance(a: Tensor, b: Tensor) -> Tensor:
+    """All squared Euclidean distances, ``(groups, M, M)``."""
+    return (a[:, :, None] - b[:, None]).square().sum(-1)
