@@ -78,7 +78,7 @@ class Problem:
         if kernel.space != process.space:
             raise InputError(f"problem: the kernel has {kernel.space}, the process {process.space}")
         if isinstance(kernel, RateKernel) and kernel.process is not process:
-            raise InputError("problem: the kernel was built on another process")
+            raise InputError("problem: the kernel belongs to another process")
         mask = kernel.mask if isinstance(kernel, EndpointKernel) else None
         token = process.token if isinstance(process, MixturePath) else None
         if mask is not None and mask != token:
