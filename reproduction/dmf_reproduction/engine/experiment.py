@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.model.options import FitOptions
+from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.training import FlowMapDistillation, Problem, Recipe
 from dmf_reproduction.settings import STEPS
 
@@ -60,6 +62,28 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class MethodCell:
+    """A run of ``dmf train`` with its defaults: all stages of a method, for a training time.
+
+    Args:
+        records: the training data, ``(N, D)`` whole numbers.
+        fit: how to train; the seed is that of the run.
+        measure: (kernel, config, seed) -> raw measurements.
+    """
+
+    name: str
+    records: Callable[[], Any]
+    fit: FitOptions
+    measure: Callable[[Kernel, Config, int], Json]
+
+    def describe(self) -> Json:
+        return {"method": self.fit.method, **asdict(self.fit)}
+
+
+AnyCell = Cell | MethodCell
+
+
+@dataclass(frozen=True)
 class Claim:
     """A statement of the paper or of ours, the paper's value, our value, and whether it holds."""
 
@@ -87,7 +111,7 @@ class Experiment(ABC):
     data: Path | None = None  # folder of the data files, if it reads any
 
     @abstractmethod
-    def cells(self, scale: Scale) -> list[Cell]: ...
+    def cells(self, scale: Scale) -> Sequence[AnyCell]: ...
 
     def facts(self, scale: Scale) -> Json:
         """Values that need no training: exact kernels, sampling floors.

@@ -20,7 +20,7 @@ from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.signals import stop_requests
 from discrete_meanflow.training.resumable import SAVE_EVERY
 from dmf_reproduction import catalog
-from dmf_reproduction.engine.experiment import Cell, Experiment, Json
+from dmf_reproduction.engine.experiment import AnyCell, Experiment, Json
 from dmf_reproduction.engine.record import read_part
 from dmf_reproduction.engine.spec import RunSpec, cell_settings
 from dmf_reproduction.engine.train_cell import train_cell, write_samples
@@ -62,7 +62,7 @@ def reproduce(spec: RunSpec, on_progress: OnProgress) -> Json | None:
     return results
 
 
-def _check_selection(spec: RunSpec, cells: Sequence[Cell]) -> None:
+def _check_selection(spec: RunSpec, cells: Sequence[AnyCell]) -> None:
     if spec.only and not any(spec.only in cell.name for cell in cells):
         names = "; ".join(cell.name for cell in cells) or "it trains nothing"
         raise InputError(
@@ -70,7 +70,7 @@ def _check_selection(spec: RunSpec, cells: Sequence[Cell]) -> None:
         )
 
 
-def _train(spec: RunSpec, cells: Sequence[Cell], on_progress: OnProgress) -> None:
+def _train(spec: RunSpec, cells: Sequence[AnyCell], on_progress: OnProgress) -> None:
     """Train the selected cells that are not finished."""
     pending = [cell for cell in spec.unfinished(cells) if spec.only in cell.name]
     # The number of threads depends on all cells: a resumed cell must round as it did before.
@@ -101,7 +101,7 @@ def _noting(wall_seconds: Callable[[], float], on_progress: OnProgress) -> OnPro
     return report
 
 
-def _read_part(spec: RunSpec, cell: Cell) -> Json:
+def _read_part(spec: RunSpec, cell: AnyCell) -> Json:
     """The measurements of a cell. They may come from another machine: check their settings."""
     path = spec.part(cell.name, ".json")
     part = read_part(path)
@@ -149,7 +149,7 @@ def _claims(experiment: Experiment, facts: Json, parts: Json) -> list[Json]:
         ) from None
 
 
-def _reuse(spec: RunSpec, cell: Cell, lenders: Sequence[str]) -> None:
+def _reuse(spec: RunSpec, cell: AnyCell, lenders: Sequence[str]) -> None:
     """Copy a cell that another experiment trained in the neighbouring folder.
 
     All its settings must agree; of its seeds, the requested ones are taken.
@@ -174,7 +174,7 @@ def _reuse(spec: RunSpec, cell: Cell, lenders: Sequence[str]) -> None:
         write_json(ours, part | {"settings": expected, "seconds": 0.0, "reused from": lender})
 
 
-def _settings(spec: RunSpec, cells: Sequence[Cell]) -> Json:
+def _settings(spec: RunSpec, cells: Sequence[AnyCell]) -> Json:
     return {
         "experiment": spec.experiment,
         "seeds": list(spec.seeds),

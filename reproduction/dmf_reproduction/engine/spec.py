@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
-from dmf_reproduction.engine.experiment import Cell, Json, Scale
+from dmf_reproduction.engine.experiment import AnyCell, Json, Scale
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RunSpec:
             f"--scale {self.scale.value}" + (" --data DATA" if self.data else "")
         )
 
-    def unfinished(self, cells: Sequence[Cell]) -> list[Cell]:
+    def unfinished(self, cells: Sequence[AnyCell]) -> list[AnyCell]:
         return [cell for cell in cells if not self.part(cell.name, ".json").exists()]
 
     def part(self, cell: str, suffix: str) -> Path:
@@ -48,7 +48,7 @@ class RunSpec:
         return self.out / "parts" / f"{name}{suffix}"
 
 
-def cell_settings(spec: RunSpec, cell: Cell) -> Json:
+def cell_settings(spec: RunSpec, cell: AnyCell) -> Json:
     """What the checkpoints and measurements of a cell belong to."""
     return {
         "cell": cell.name,

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import write_atomically
@@ -14,23 +15,28 @@ from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.run.stages import Stages
 from discrete_meanflow.training import Distributed, Problem, checkpoint
 from discrete_meanflow.training.trainer import EXCLUSIVE
-from dmf_reproduction.engine.experiment import Cell
+from dmf_reproduction.engine.experiment import AnyCell, Cell
 from dmf_reproduction.engine.record import rounded
 from dmf_reproduction.engine.spec import RunSpec, cell_settings
+from dmf_reproduction.engine.train_method import MethodTraining
 
 CURVE_POINTS = 50
 
 
 def train_cell(
-    spec: RunSpec, cell: Cell, on_progress: OnProgress, stopped: Callable[[], bool]
+    spec: RunSpec, cell: AnyCell, on_progress: OnProgress, stopped: Callable[[], bool]
 ) -> None:
     """Train one cell, from its checkpoints if there are any, and write its measurements."""
-    training = CellTraining(spec, cell, on_progress, stopped)
+    training: CellTraining | MethodTraining
+    if isinstance(cell, Cell):
+        training = CellTraining(cell, spec, on_progress, stopped)
+    else:
+        training = MethodTraining(cell, spec, on_progress, stopped)
     with error_context(f"{spec.experiment}, cell '{cell.name}'"):
         kernels = training.train()
     with EXCLUSIVE:  # no other cell may change the precision of matrix products meanwhile
         measurements = [
-            {"seed": seed, **cell.measure(kernel, seed)}
+            {"seed": seed, **training.measure(kernel, seed)}
             for kernel, seed in zip(kernels, spec.seeds, strict=True)
         ]
     for measurement in measurements:
@@ -39,9 +45,9 @@ def train_cell(
         "settings": cell_settings(spec, cell),
         "device": device_name(spec.device),
         "versions": versions(),
-        "iterations": cell.iterations,
-        "seconds": training.stages.seconds,
-        "curve": training.stages.history,
+        "iterations": training.iterations,
+        "seconds": training.seconds,
+        "curve": training.curve,
         "measurements": measurements,
     }
     write_json(spec.part(cell.name, ".json"), rounded(part))
@@ -51,7 +57,7 @@ class CellTraining:
     """The stages of a cell. Their loss curve is the history that checkpoints keep."""
 
     def __init__(
-        self, spec: RunSpec, cell: Cell, on_progress: OnProgress, stopped: Callable[[], bool]
+        self, cell: Cell, spec: RunSpec, on_progress: OnProgress, stopped: Callable[[], bool]
     ) -> None:
         if cell.then and len(spec.seeds) > 1:
             raise InputError("distillation needs a single seed: its pairs have one teacher")
@@ -71,6 +77,21 @@ class CellTraining:
                 problem = self._distillation(number, kernels[0])
             kernels = train(problem, distillation.recipe, saved, self._settings(number))
         return kernels
+
+    def measure(self, kernel: Kernel, seed: int) -> Json:
+        return self.cell.measure(kernel, seed)
+
+    @property
+    def iterations(self) -> int:
+        return self.cell.iterations
+
+    @property
+    def seconds(self) -> float:
+        return self.stages.seconds
+
+    @property
+    def curve(self) -> Any:
+        return self.stages.history
 
     def _checkpoint(self, number: int) -> Path:
         suffix = {0: "", 1: "-then"}.get(number, f"-then{number}")

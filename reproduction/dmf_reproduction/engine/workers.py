@@ -16,7 +16,7 @@ from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.run.progress import OnProgress
 from discrete_meanflow.signals import stop_requests
 from dmf_reproduction import catalog
-from dmf_reproduction.engine.experiment import Cell
+from dmf_reproduction.engine.experiment import AnyCell
 from dmf_reproduction.engine.spec import RunSpec
 from dmf_reproduction.engine.train_cell import train_cell
 
@@ -24,7 +24,7 @@ READY = None  # a worker asks for its next cell; the answer None ends it
 
 
 def run_in_streams(
-    spec: RunSpec, cells: Sequence[Cell], jobs: int, on_progress: OnProgress
+    spec: RunSpec, cells: Sequence[AnyCell], jobs: int, on_progress: OnProgress
 ) -> None:
     """Train cells on one GPU, each in a thread with its own CUDA stream.
 
@@ -40,7 +40,7 @@ def run_in_streams(
     ):
         failed = threading.Event()
 
-        def work(cell: Cell) -> None:
+        def work(cell: AnyCell) -> None:
             if failed.is_set() or stopped():
                 return
             try:
