@@ -139,8 +139,9 @@ def test_charts_are_those_of_python(chain, client):
     areas = chain.evaluate("document.getElementById('flow').data.slice(0, 3).map((d) => [...d.y])")
     times = torch.linspace(0, 1, 65, dtype=torch.float64)
     assert areas == transition(ring(), 0.0, times)[..., 0].T.tolist()
-    line = chain.evaluate("document.getElementById('flow').layout.shapes[0].x0")
-    assert line == 0.4
+    line, axis = (chain.locator(part).bounding_box() for part in ("#now", "#flow .nsewdrag"))
+    assert line["x"] + 1 == pytest.approx(axis["x"] + 0.4 * axis["width"], abs=1)
+    assert (line["y"], line["height"]) == pytest.approx((axis["y"], axis["height"]), abs=1)
 
 
 def test_handles_move_by_keys_and_do_not_cross(chain):
@@ -382,6 +383,6 @@ def test_pictures_of_the_documentation(open_page, chain, runs, tmp_path):
 
 
 def save(page, path):
-    page.evaluate("document.fonts.ready")
+    page.evaluate("document.activeElement.blur()")
     page.screenshot(path=path, full_page=page.viewport_size["width"] == LAPTOP)
     assert path.stat().st_size < LARGEST_PICTURE

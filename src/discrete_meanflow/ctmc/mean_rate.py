@@ -48,12 +48,16 @@ def identity_residual(
     """
     r, t = _strict_times(r, t)
     kernel = kernel or _differentiable_kernel(generator, r, t)
-    ubar = _mean_rate(kernel(r, t), r, t)
+
+    def rate_and_kernel(t: Times) -> tuple[Matrix, Matrix]:
+        K = kernel(r, t)
+        return _mean_rate(K, r, t), K
+
     with FORWARD_MODE:
-        _, ubar_dt = torch.func.jvp(
-            lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),)
+        ubar, ubar_dt, K = torch.func.jvp(
+            rate_and_kernel, (t,), (torch.ones_like(t),), has_aux=True
         )
-    return ubar - (generator.at(t) @ kernel(r, t) - (t - r)[..., None, None] * ubar_dt)
+    return ubar - (generator.at(t) @ K - (t - r)[..., None, None] * ubar_dt)
 
 
 def integral_form(

@@ -130,8 +130,10 @@ export class ChainView {
   async #showCharts(view, { rates, r, t, start, draws }) {
     const { learned } = view;
     const drawn = JSON.stringify([rates, r, start, learned !== null]);
-    if (drawn === this.drawn) await moveLine(find("flow"), t);
-    else await drawFlow(find("flow"), view.times, view["exact flow"], learned?.flow ?? null, t);
+    moveLine(find("now"), r, t);
+    if (drawn !== this.drawn) {
+      await drawFlow(find("flow"), view.times, view["exact flow"], learned?.flow ?? null);
+    }
     this.drawn = drawn;
     await drawHistogram(find("histogram"), view.exact.map((row) => row[start]), learned?.samples);
     find("samples-note").textContent = learned

@@ -95,5 +95,6 @@ export class RunsView {
     const { layout, conditions } = panel;
     const isFixed = conditions.at(position) !== undefined;
     showProbabilities(find("law"), { layout, record, position, law, isFixed });
+    find("law").append(element("p", {}, `${panel.facts.name}, ${panel.columns[column].label}`));
   }
 }
