@@ -1,5 +1,7 @@
 """Laws of generators and of the kernels they generate."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -47,6 +49,15 @@ def test_chapman_kolmogorov(u):
 @every_generator
 def test_identity(u):
     assert identity_residual(u, R, T).abs().max() < 1e-10
+
+
+def test_identity_holds_in_every_thread():
+    def residual(rate):
+        return identity_residual(chains.ring(3, rate), R, T).abs().max().item()
+
+    with ThreadPoolExecutor(8) as threads:
+        residuals = list(threads.map(residual, torch.linspace(1, 5, 300).tolist()))
+    assert max(residuals) < 1e-10
 
 
 @every_constant

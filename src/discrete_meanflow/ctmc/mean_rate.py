@@ -5,6 +5,7 @@ ubar = u_t K_{r,t} - (t - r) d/dt ubar                         (the identity)
 ubar = 1/(t - r) integral_r^t u_s K_{r,s} ds                   (its integral form)
 """
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,9 @@ from discrete_meanflow.ctmc.magnus import magnus_product, ordered_product
 from discrete_meanflow.ctmc.transition import transition
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Matrix, Times
+
+# PyTorch has one level of forward-mode derivatives for all threads.
+FORWARD_MODE = threading.Lock()
 
 
 def mean_rate(generator: RateGenerator, r: Tensor | float, t: Tensor | float) -> Matrix:
@@ -44,11 +48,16 @@ def identity_residual(
     """
     r, t = _strict_times(r, t)
     kernel = kernel or _differentiable_kernel(generator, r, t)
-    ubar = _mean_rate(kernel(r, t), r, t)
-    ubar_dt = torch.func.jvp(lambda t: _mean_rate(kernel(r, t), r, t), (t,), (torch.ones_like(t),))[
-        1
-    ]
-    return ubar - (generator.at(t) @ kernel(r, t) - (t - r)[..., None, None] * ubar_dt)
+
+    def rate_and_kernel(t: Times) -> tuple[Matrix, Matrix]:
+        K = kernel(r, t)
+        return _mean_rate(K, r, t), K
+
+    with FORWARD_MODE:
+        ubar, ubar_dt, K = torch.func.jvp(
+            rate_and_kernel, (t,), (torch.ones_like(t),), has_aux=True
+        )
+    return ubar - (generator.at(t) @ K - (t - r)[..., None, None] * ubar_dt)
 
 
 def integral_form(

@@ -12,10 +12,10 @@ export async function ask(path, question) {
 }
 
 /**
- * An action that never runs twice at a time: calls during a run start one more run after it. Resolves
- * when the last run is over.
+ * An action that never runs twice at a time: calls during a run start one more run after it. The
+ * function resolves when the last run is over; until then the element `box` is busy.
  */
-export function latest(action) {
+export function latest(box, action) {
   let running;
   let outdated = false;
   const run = async () => {
@@ -23,10 +23,13 @@ export function latest(action) {
       outdated = false;
       await action();
     } while (outdated);
+    box.setAttribute("aria-busy", false);
+    running = undefined;
   };
   return () => {
     outdated = true;
-    running ??= run().finally(() => (running = undefined));
+    box.setAttribute("aria-busy", true);
+    running ??= run();
     return running;
   };
 }

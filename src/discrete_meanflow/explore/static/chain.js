@@ -12,7 +12,8 @@ const find = (id) => document.getElementById(id);
 
 export class ChainView {
   constructor({ chains, bounds, chain }, fail) {
-    Object.assign(this, { chains, fail, update: latest(() => this.#update().catch(fail)) });
+    Object.assign(this, { chains, fail });
+    this.update = latest(find("chain"), () => this.#update().catch(fail));
     find("draws").max = bounds.draws;
     find("preset").append(...Object.keys(chains).map((name) => element("option", {}, name)));
     find("preset").append(element("option", { value: "", hidden: "" }, "edited"));
@@ -87,7 +88,7 @@ export class ChainView {
       draws: wholeNumber(find("draws")), seed: wholeNumber(find("chain-seed")),
     };
     const view = await ask("api/chain", question);
-    this.#showTraining(view.training);
+    this.#showTraining(view.training, view.learned !== null);
     this.#showMaps(view, question.start);
     this.#showResidual(view);
     await this.#showCharts(view, question);
@@ -95,11 +96,11 @@ export class ChainView {
     find("chain").dataset.learned = view.learned !== null;
   }
 
-  #showTraining({ progress, error }) {
+  #showTraining({ progress, error }, isTrained) {
     clearTimeout(this.timer);
-    const busy = progress !== null && progress < 1;
-    find("train").hidden = progress !== null;
-    const done = progress === 1 ? "" : "no learned kernel for these rates";
+    const busy = progress !== null && !isTrained;
+    find("train").hidden = busy || isTrained;
+    const done = isTrained ? "" : "no learned kernel for these rates";
     find("training").textContent = busy ? `training … ${Math.round(100 * progress)} %` : error ?? done;
     if (busy && !find("chain").hidden) this.timer = setTimeout(this.update, POLL);
   }
@@ -129,8 +130,10 @@ export class ChainView {
   async #showCharts(view, { rates, r, t, start, draws }) {
     const { learned } = view;
     const drawn = JSON.stringify([rates, r, start, learned !== null]);
-    if (drawn === this.drawn) await moveLine(find("flow"), t);
-    else await drawFlow(find("flow"), view.times, view["exact flow"], learned?.flow ?? null, t);
+    moveLine(find("now"), r, t);
+    if (drawn !== this.drawn) {
+      await drawFlow(find("flow"), view.times, view["exact flow"], learned?.flow ?? null);
+    }
     this.drawn = drawn;
     await drawHistogram(find("histogram"), view.exact.map((row) => row[start]), learned?.samples);
     find("samples-note").textContent = learned

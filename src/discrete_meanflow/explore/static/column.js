@@ -29,9 +29,10 @@ export class Column {
   }
 
   show({ steps, seconds, records, laws }) {
-    const label = steps === 1 ? "1 step" : `${steps} steps`;
-    this.heading.replaceChildren(label, element("small", {}, ` ${(1000 * seconds).toFixed(0)} ms`));
-    this.body.setAttribute("aria-label", `Records of ${label}`);
+    this.label = steps === 1 ? "1 step" : `${steps} steps`;
+    const time = element("small", {}, ` ${(1000 * seconds).toFixed(0)} ms`);
+    this.heading.replaceChildren(this.label, time);
+    this.body.setAttribute("aria-label", `Records of ${this.label}`);
     this.laws = laws;
     this.tokens = records.map(({ tokens }) => Int32Array.from(tokens));
     this.records.show(this.tokens);

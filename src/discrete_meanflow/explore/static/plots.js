@@ -3,6 +3,7 @@
 /* global Plotly */
 
 const ANCHORS = ["#c8553d", "#e0a458", "#86a873", "#3f8a8c", "#4f5d95", "#8c5a8c"];
+const MARGIN = { l: 40, r: 12, t: 34, b: 38, autoexpand: false };
 const OPTIONS = { displayModeBar: false, responsive: true };
 
 function color(name) {
@@ -31,7 +32,7 @@ function layout(changes) {
   return {
     paper_bgcolor: "transparent", plot_bgcolor: "transparent",
     font: { family: "system-ui, sans-serif", size: 12, color: color("muted") },
-    margin: { l: 40, r: 12, t: 12, b: 38 }, height: 270, hovermode: "x unified",
+    margin: MARGIN, height: 270, hovermode: "x unified",
     hoverlabel: { bgcolor: color("surface"), font: { color: color("ink") }, bordercolor: color("line") },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...others,
@@ -42,13 +43,15 @@ function line(x) {
   return { type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", line: { color: color("ink"), width: 2 } };
 }
 
-/** Move the line of a drawn chart. */
-export function moveLine(box, x) {
-  return Plotly.relayout(box, { "shapes[0].x0": x, "shapes[0].x1": x });
+/** Move the line over a chart of times from r to 1. Moving a line of Plotly takes much longer. */
+export function moveLine(line, r, t) {
+  const share = (t - r) / (1 - r);
+  const left = `calc(${MARGIN.l}px + ${share} * (100% - ${MARGIN.l + MARGIN.r}px))`;
+  line.style.inset = `${MARGIN.t}px auto ${MARGIN.b}px ${left}`;
 }
 
 /** Probability mass of each state over time, stacked; dotted borders for the learned kernel. */
-export function drawFlow(box, times, exact, learned, t) {
+export function drawFlow(box, times, exact, learned) {
   const colors = palette(exact[0].length);
   const areas = colors.map((fill, y) => ({
     x: times, y: exact.map((law) => law[y]), name: `y = ${y}`, stackgroup: "exact",
@@ -61,7 +64,7 @@ export function drawFlow(box, times, exact, learned, t) {
   }));
   return Plotly.react(box, [...areas, ...borders], layout({
     xaxis: { title: { text: "time s", standoff: 4 }, range: [times[0], times.at(-1)] },
-    yaxis: { range: [0, 1] }, shapes: [line(t)], showlegend: colors.length <= 4,
+    yaxis: { range: [0, 1] }, showlegend: colors.length <= 4,
   }), OPTIONS);
 }
 

@@ -12,7 +12,8 @@ const find = (id) => document.getElementById(id);
 
 export class RunsView {
   constructor({ runs, bounds }, fail) {
-    Object.assign(this, { runs, panels: [], update: latest(() => this.#update().catch(fail)) });
+    Object.assign(this, { runs, panels: [] });
+    this.update = latest(find("runs"), () => this.#update().catch(fail));
     find("steps").max = bounds.steps;
     find("count").max = Math.max(...runs.map((run) => run["most records"]));
     const names = runs.map((run, i) => element("option", { value: i }, `${i + 1}. ${run.name}`));
@@ -57,8 +58,8 @@ export class RunsView {
     find("panels").classList.toggle("pair", this.panels.length > 1);
     find("law").replaceChildren();
     // On a phone the probabilities would hide records.
-    const first = { panel: this.panels[0], column: 0, record: 0, position: 0 };
-    this.pointed = matchMedia(WIDE).matches ? first : undefined;
+    const corner = { panel: this.panels[0], column: 0, record: 0, position: 0 };
+    this.pointed = matchMedia(WIDE).matches ? corner : undefined;
     if (!find("runs").hidden) this.update();
   }
 
@@ -94,5 +95,6 @@ export class RunsView {
     const { layout, conditions } = panel;
     const isFixed = conditions.at(position) !== undefined;
     showProbabilities(find("law"), { layout, record, position, law, isFixed });
+    find("law").append(element("p", {}, `${panel.facts.name}, ${panel.columns[column].label}`));
   }
 }
