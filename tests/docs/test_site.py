@@ -37,6 +37,7 @@ def test_the_site_needs_no_network(site):
 def test_formulas_are_mathml(site, name):
     text = (site / f"theory/{name}.html").read_text()
     assert len(re.findall(r'<math [^>]*display="block"', text)) >= 4
+    assert "<mi>\\" not in text, "a TeX command is not converted"
     prose = re.sub(r"<(code|pre|script)\b.*?</\1>", "", text, flags=re.S)
     assert "$" not in prose
 
