@@ -3,10 +3,16 @@
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
+from latex2mathml import converter
 from sphinx.application import Sphinx
 from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
+
+
+def convert(latex: str, display: str = "inline") -> str:
+    """MathML with the space of TeX between a logarithm and its argument."""
+    text = converter.convert(latex, display=display)
+    return text.replace("<mi>log</mi><m", '<mi>log</mi><mspace width="0.17em"></mspace><m')
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:
