@@ -159,7 +159,7 @@ def test_logit_processors_act_and_the_mask_is_never_drawn():
 def test_the_compiled_sampler_is_the_sampler(monkeypatch):
     """The step is one graph, whatever makes code of it."""
     graph = functools.partial(torch.compile, backend="eager", fullgraph=True)
-    monkeypatch.setattr(torch, "compile", lambda step, mode: graph(step))
+    monkeypatch.setattr(torch, "compile", lambda step, dynamic: graph(step))
     x = PROCESS.source((50, D), seeded())
     plain, fast = (AutoregressiveSampler(KERNEL, compiled=c).sample(x, seeded()) for c in (0, 1))
     assert torch.equal(plain, fast)
