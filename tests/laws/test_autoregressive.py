@@ -1,5 +1,6 @@
 """Laws of the autoregressive model: exact likelihood, exact samples, and a cache that is exact."""
 
+import copy
 import functools
 import itertools
 
@@ -105,6 +106,16 @@ def test_the_cache_changes_nothing():
         previous = points[..., i - 1, :] if i else torch.zeros_like(points[..., 0, :])
         step = KERNEL.step(previous, torch.tensor([i]), cache)
         assert (step - whole[..., i, :]).abs().max() < 1e-12
+
+
+@torch.no_grad()
+def test_a_copy_steps_with_its_own_weights():
+    kernel = copy.deepcopy(KERNEL)
+    for p in kernel.parameters():
+        p.zero_()
+    start, first = torch.zeros(2, V + 1, dtype=torch.float64), torch.tensor([0])
+    assert bool((kernel.step(start, first, kernel.cache(torch.Size([2]))) == 0).all())
+    assert KERNEL.step(start, first, KERNEL.cache(torch.Size([2]))).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("bf16", [False, True])
