@@ -202,7 +202,10 @@ class DyadicTimes(TimeSampler):
 
 @dataclass(frozen=True)
 class Grouped(TimeSampler):
-    """Equal times for each ``size`` consecutive paths of a batch."""
+    """Equal times within groups of ``size`` paths: those at i, i + G, i + 2 G, ... of a batch.
+
+    G is the number of groups. Every n-th path of a batch then has whole groups if n divides G.
+    """
 
     times: TimeSampler
     size: int
@@ -214,11 +217,9 @@ class Grouped(TimeSampler):
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> TimePair:
         *outer, batch = shape
         pair = self.times.sample((*outer, math.ceil(batch / self.size)), g)
-        times = (None if s is None else self.spread(s)[..., :batch] for s in pair)
+        repeats = (*[1] * len(outer), self.size)
+        times = (None if s is None else s.repeat(repeats)[..., :batch] for s in pair)
         return TimePair._make(times)
-
-    def spread(self, time: Times) -> Times:
-        return time.repeat_interleave(self.size, -1)
 
 
 @dataclass(frozen=True)

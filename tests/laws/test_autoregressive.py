@@ -1,5 +1,6 @@
 """Laws of the autoregressive model: exact likelihood, exact samples, and a cache that is exact."""
 
+import copy
 import functools
 import itertools
 
@@ -107,6 +108,16 @@ def test_the_cache_changes_nothing():
         assert (step - whole[..., i, :]).abs().max() < 1e-12
 
 
+@torch.no_grad()
+def test_a_copy_steps_with_its_own_weights():
+    kernel = copy.deepcopy(KERNEL)
+    for p in kernel.parameters():
+        p.zero_()
+    start, first = torch.zeros(2, V + 1, dtype=torch.float64), torch.tensor([0])
+    assert bool((kernel.step(start, first, kernel.cache(torch.Size([2]))) == 0).all())
+    assert KERNEL.step(start, first, KERNEL.cache(torch.Size([2]))).abs().max() > 0.1
+
+
 @pytest.mark.parametrize("bf16", [False, True])
 def test_samples_follow_the_model_s_law(bf16):
     kernel = random_kernel().float()
@@ -159,7 +170,7 @@ def test_logit_processors_act_and_the_mask_is_never_drawn():
 def test_the_compiled_sampler_is_the_sampler(monkeypatch):
     """The step is one graph, whatever makes code of it."""
     graph = functools.partial(torch.compile, backend="eager", fullgraph=True)
-    monkeypatch.setattr(torch, "compile", lambda step, mode: graph(step))
+    monkeypatch.setattr(torch, "compile", lambda step, dynamic: graph(step))
     x = PROCESS.source((50, D), seeded())
     plain, fast = (AutoregressiveSampler(KERNEL, compiled=c).sample(x, seeded()) for c in (0, 1))
     assert torch.equal(plain, fast)

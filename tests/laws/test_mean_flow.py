@@ -11,7 +11,7 @@ from torch import nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel
 from discrete_meanflow.metric import pair_tv
-from discrete_meanflow.network import FlatMLP
+from discrete_meanflow.network import DiT, FlatMLP, Transformer
 from discrete_meanflow.objective import EulerianLoss, MeanFlow, PosteriorRegression, Weighted
 from discrete_meanflow.objective.eulerian import eulerian_goal
 from discrete_meanflow.path import DataPaths
@@ -70,18 +70,21 @@ def test_the_adaptive_weight_is_a_power_of_the_loss():
     assert torch.allclose(gradients[1], gradients[0] / (square + 0.01))
 
 
-def test_observed_positions_add_nothing_and_stay():
+@pytest.mark.parametrize(
+    "network",
+    [FlatMLP(3, 2, 16, 1), DiT(3, 2, 16, 1, 2), Transformer(3, 2, 16, 1, 2, 16, 8)],
+    ids=lambda network: type(network).__name__,
+)
+def test_observed_positions_add_nothing_and_stay(network):
     """They have r = t = 1, where 1/(1 - r) diverges."""
-    g, network = seeded(), FlatMLP(3, 2, 16, 1).double()
-    for p in network.parameters():
+    g = seeded()
+    for p in network.double().parameters():
         nn.init.normal_(p, std=0.3, generator=g)
     kernel, x1 = FlowMapKernel(network, 3), LAW.sample((64,), g)
     r, t = (torch.full((64,), s, dtype=torch.float64) for s in (0.3, 0.8))
     observed = torch.tensor([[True, False]]).expand(64, 2)
     path = PROCESS.path(x1, TimePair(r, t), g, 0, observed)
     path = PathSample(*(part.double() if part.is_floating_point() else part for part in path))
-    seen = []
-    network.register_forward_pre_hook(lambda _, given: seen.append(given))
     log_q, goal = eulerian_goal(kernel, path, delta(x1, 3, torch.float64))
     h, v = 1e-6, PROCESS.rate(path.x, path.r, x1)
     step = h * (~observed).double()

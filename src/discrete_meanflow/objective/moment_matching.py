@@ -24,8 +24,7 @@ class MomentMatching(Objective):
     At s = t the targets are noised data, and by induction all maps reach the right law at t.
     The kernel is Gaussian, ``exp(-|a - b|^2 / (2 alpha^2 D))``, ``alpha = (t-r)/(1-r)``: the terms
     j = k then have the mean of y' as their minimum. The paper's Laplace kernel has the median,
-    which on one-hot vectors is a likely symbol. Use it with ``Grouped(times, particles)``: M
-    consecutive sequences have equal times.
+    which on one-hot vectors is a likely symbol. Use it with ``Grouped(times, particles)``.
 
     Args:
         states: V.
@@ -48,7 +47,7 @@ class MomentMatching(Objective):
             there = self.grouped(student.probs(x, s, t))
         here = self.grouped(student.probs(path.x, r, t))
         alpha = ratio(t - r, 1 - r).amax(-1).clamp(min=SMALLEST_SCALE)
-        scale = 2 * alpha[:: self.particles, None, None].square() * path.x.shape[-2]
+        scale = 2 * alpha[: len(here), None, None].square() * path.x.shape[-2]
         own, others, both = (
             torch.exp(-square_distance(a, b) / scale)
             for a, b in ((here, here), (there, there), (here, there))
@@ -61,7 +60,7 @@ class MomentMatching(Objective):
             raise InputError(
                 f"moment matching: a batch of {len(x)} has no groups of {self.particles}"
             )
-        return x.flatten(-2).unflatten(0, (-1, self.particles))
+        return x.flatten(-2).unflatten(0, (self.particles, -1)).transpose(0, 1)
 
     def extra_repr(self) -> str:
         return f"particles={self.particles}"

@@ -21,7 +21,7 @@ class AutoregressiveSampler(Sampler):
     Args:
         kernel: the autoregressive kernel.
         logit_processors: see :class:`Sampler`.
-        compiled: compile the step, on a GPU into a CUDA graph. It pays from some hundred steps on.
+        compiled: compile the step, which takes up to a minute: for many samples of long sequences.
     """
 
     def __init__(
@@ -37,21 +37,17 @@ class AutoregressiveSampler(Sampler):
             )
         noise = () if kernel.mask is None else (forbid(kernel.mask),)
         super().__init__(kernel, kernel.length, (*noise, *logit_processors))
-        self.new_cache, self.compiled = kernel.cache, compiled
-        mode = "reduce-overhead" if kernel.device.type == "cuda" else None
-        self.next = torch.compile(kernel.step, mode=mode) if compiled else kernel.step
+        self.new_cache = kernel.cache
+        self.next = torch.compile(kernel.step, dynamic=False) if compiled else kernel.step
 
     def remember(self, x: State) -> Tensor:
         """The empty cache."""
-        cache = self.new_cache(x.shape[:-1])
-        if self.compiled:  # otherwise a CUDA graph would copy it
-            torch._dynamo.mark_static_address(cache)
-        return cache
+        return self.new_cache(x.shape[:-1])
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
         x, kernel = carry.x, self.kernel
         previous = delta(x[..., max(i - 1, 0)], kernel.states, kernel.dtype) * (i > 0)
-        logits = self.next(previous, torch.tensor([i], device=x.device), carry.memory)
+        logits = self.next(previous, torch.full((1,), i, device=x.device), carry.memory)
         y = categorical(self.processed(logits.double()).softmax(-1), g)
         if carry.observed is not None:
             y = torch.where(carry.observed[..., i], x[..., i], y)
