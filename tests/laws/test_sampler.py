@@ -115,7 +115,7 @@ def test_a_step_is_one_forward_pass(sampler, process):
     assert len(calls) == sampler.step_count
 
 
-@pytest.mark.parametrize("name", ["kernel, discrete", "unmasking"])
+@pytest.mark.parametrize("name", ["kernel, discrete", "unmasking", "Euler, discrete", "scores"])
 def test_the_mask_cannot_be_observed(name):
     sampler, process = SAMPLERS[name]
     tokens, observed = torch.full((8, 2), process.token), torch.ones(8, 2, dtype=torch.bool)

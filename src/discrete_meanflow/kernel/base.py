@@ -26,6 +26,8 @@ class Kernel(nn.Module, ABC):
         space: the state space.
     """
 
+    mask: int | None = None  # the noise symbol, if positions leave it once and then stay
+
     def __init__(self, network: nn.Module, space: StateSpace) -> None:
         super().__init__()
         self.network, self.space = network, space

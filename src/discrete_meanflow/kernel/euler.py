@@ -40,7 +40,7 @@ class EulerKernel(Kernel):
         mixture = isinstance(kernel, BridgeKernel) and isinstance(kernel.process, MixturePath)
         if terms and not mixture:
             raise InputError("Euler kernel: rate terms need a BridgeKernel on a mixture path")
-        self.kernel, self.terms = kernel, terms
+        self.kernel, self.terms, self.mask = kernel, terms, kernel.mask
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:
         return super().forward(x, r, r)

@@ -69,6 +69,10 @@ class MaskScoreKernel(ScoreKernel[Masking]):
     SEDD scales its network by the same factor. The exact logits are ``log V q(y)``.
     """
 
+    def __init__(self, network: nn.Module, process: Masking) -> None:
+        super().__init__(network, process)
+        self.mask = process.token
+
     def arrivals(self, x: Tokens, logits: Logits, t: Times) -> Probs:
         return self._endpoint(x, logits) / (1 - t).clamp(min=2**-24)[..., None]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import EndpointKernel, FlowMapKernel, Kernel
+from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.sampler.logits import LogitProcessor
 from discrete_meanflow.types import Logits, State, Times, Tokens
 
@@ -68,7 +68,7 @@ class Sampler(ABC):
         carry = Carry(x, observed, self.remember(x))
         if tokens is not None and observed is not None:
             carry = replace(carry, x=space.observe(x, tokens, observed))
-            mask = self.kernel.mask if isinstance(self.kernel, EndpointKernel) else None
+            mask = self.kernel.mask
             if mask is not None and bool((carry.x[observed] == mask).any()):
                 raise InputError(f"sampler: observed tokens must not be the mask, {mask}")
         for i in range(self.step_count):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import EndpointKernel, Kernel, RateKernel
+from discrete_meanflow.kernel import Kernel, RateKernel
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.path import Paths
 from discrete_meanflow.process import MixturePath, PathSample, Process
@@ -79,7 +79,7 @@ class Problem:
             raise InputError(f"problem: the kernel has {kernel.space}, the process {process.space}")
         if isinstance(kernel, RateKernel) and kernel.process is not process:
             raise InputError("problem: the kernel belongs to another process")
-        mask = kernel.mask if isinstance(kernel, EndpointKernel) else None
+        mask = kernel.mask
         token = process.token if isinstance(process, MixturePath) else None
         if mask is not None and mask != token:
             raise InputError(f"problem: the kernel's mask is {mask}, the process's noise {token}")
