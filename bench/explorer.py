@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from urllib.request import urlopen
 
@@ -81,7 +81,7 @@ def weights(page: Page, address: str) -> dict[str, int]:
     }
 
 
-def move(page: Page, view: str, slider: str, values: list[float]) -> dict[str, float]:
+def move(page: Page, view: str, slider: str, values: Sequence[float]) -> dict[str, float]:
     """Milliseconds from moving a slider to the picture; the first moves warm up."""
     times = page.evaluate(MOVE, [view, slider, values])[5:]
     return {

@@ -7,6 +7,8 @@ CHAIN_GRID = 20  # points of the (r, t) grid on which chain kernels are compared
 FLOW_MAP, FACTORISED = "flow map", "factorised"  # kinds of kernels for joint distributions
 KINDS = (FLOW_MAP, FACTORISED)
 
+OURS = "one-step"  # the method that users get by default
+
 # Weight lambda of the hybrid loss -> name of the objective.
 LAMBDAS = {"0": "KR", "0.1": "KR + 0.1 CE", "1": "KR + 1 CE", "10": "KR + 10 CE", "inf": "KCE"}
 

@@ -23,6 +23,7 @@ from dmf_reproduction import read
 from dmf_reproduction.engine.experiment import Claim, Experiment, Json, MethodCell, Scale
 from dmf_reproduction.experiments.sequence_parts import law
 from dmf_reproduction.metrics import sequence_index
+from dmf_reproduction.settings import OURS
 
 STEPS = (1, 2, 4, 8, 16, 64, 256)
 SEEDS = 3  # of the one-step samples, for the standard error
@@ -32,7 +33,7 @@ HELD_OUT = 100  # records; the scores use the law, or the published test rows
 BITS_RECORDS = 500
 MULTI_STEP = ("d3pm", "d3pm-uniform", "sedd", "sedd-uniform", "mdlm", "dfm", "dfm-uniform",
               "campbell", "flow-matching")  # fmt: skip
-OURS, CAUSAL = "one-step", "autoregressive"
+CAUSAL = "autoregressive"
 
 
 class Target(ABC):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from discrete_meanflow.files import write_atomically
-from dmf_reproduction.figures import chain, estimators, real_data as real, sequence
+from dmf_reproduction.figures import chain, compare, estimators, real_data as real, sequence
 
 Json = dict[str, Any]
 LINES, IMAGES = 64, 255  # colours of the palette, for line plots and for colour maps
@@ -34,6 +34,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "joint": real.joint,
     **dict.fromkeys(real.SCORES, real.real_data),
     "joint-digits": real.digits,
+    "compare": compare.compare,
 }
 
 

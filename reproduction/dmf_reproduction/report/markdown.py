@@ -11,6 +11,7 @@ from typing import Any
 from discrete_meanflow.files import write_atomically
 from dmf_reproduction.figures.draw import draw, png
 from dmf_reproduction.figures.matching import quality
+from dmf_reproduction.report.compare import compare_section
 from dmf_reproduction.report.conditional import small_laws_section
 from dmf_reproduction.report.grids import JOINT_HEAD, estimator_grid, joint_grid, objective_grid
 from dmf_reproduction.report.matching import (
@@ -211,11 +212,14 @@ def benchmarks_page(results: Path) -> str:
 def pages(root: Path) -> dict[Path, str]:
     """The generated files of a checkout and their text."""
     results, readme = root / "results", root / "README.md"
-    matching = root / "docs/theory/distribution-matching.md"
+    matching, choosing = root / "docs/theory/distribution-matching.md", root / "docs/choosing.md"
     stages = stages_section(results / "bench")
     return {
         readme: readme_text(readme.read_text(), results),
         matching: with_section(matching.read_text(), "stages", stages),
+        choosing: with_section(
+            choosing.read_text(), "compare", compare_section(read_runs(results))
+        ),
         root / "docs/results.md": results_page(results),
         root / "docs/benchmarks.md": benchmarks_page(results),
     }
