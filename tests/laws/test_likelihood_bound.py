@@ -34,9 +34,6 @@ TIGHT = {
     "masking": lambda x1, g: rate_bound(exact_kernel(Masking(3)), x1, g, 16),
     "absorbing": lambda x1, g: rate_bound(exact_kernel(Absorbing(3, 1)), x1, g, 16),
     "uniform diffusion": lambda x1, g: rate_bound(exact_kernel(UniformDiffusion(3)), x1, g, 16),
-    "starting late": lambda x1, g: rate_bound(
-        exact_kernel(UniformDiffusion(3)), x1, g, 16, start=1e-3
-    ),
     "ending early": lambda x1, g: rate_bound(exact_kernel(Masking(3)), x1, g, 16, end=0.999),
     "one-hot flow": lambda x1, g: one_hot_flow_bound(FLOW, x1, g, 16),
     "transitions": lambda x1, g: transition_bound(
@@ -59,6 +56,20 @@ def test_exact_models_have_a_tight_bound(name):
     p = EXACT.neg().exp()
     assert (p * (bound - EXACT)).sum().abs() < 5.5 * (p * error).norm() + 2e-3
     assert (p * error).norm() < 0.012
+
+
+def test_a_late_start_costs_the_divergence_from_the_source():
+    """The model then draws x_start from the uniform law, not from ``p_start``."""
+    process, start = UniformDiffusion(3), 0.4
+    kernel = exact_kernel(process)
+    kernel.earliest = start
+    at_start = torch.full(CLEAN.shape, start, dtype=torch.float64)
+    seen = process.likelihood(CLEAN, at_start)[:, torch.arange(2), CLEAN].prod(-1)  # (x, x1)
+    excess = (seen * (noised(process, start) * 9).log()[:, None]).sum(0)
+    bound, error = bounds(lambda x1, g: rate_bound(kernel, x1, g, 32))
+    assert ((bound - EXACT - excess).abs() < 5.5 * error + 2e-3).all()
+    assert excess.abs().max() > 0.02
+    assert 5.5 * error.max() < 0.15  # half of what the start costs
 
 
 def test_the_uniform_mixture_is_not_markov_and_its_bound_is_loose():
@@ -127,14 +138,12 @@ def tilted_kernels():
 def test_the_bound_of_rates_lies_above_the_likelihood_of_many_steps(name):
     kernel = tilted_kernels()[name]
     process = kernel.process
-    start = 1e-3 if name == "uniform scores" else 0.0
-    first = noised(process, start) > 0
-    even = torch.linspace(start, 1 - 1e-3, 300, dtype=torch.float64).tolist()
+    even = torch.linspace(kernel.earliest, 1 - 1e-3, 300, dtype=torch.float64).tolist()
     with torch.no_grad():
-        law = after(kernel, noised(process, 0.0) * first, [*even, 1.0])
+        law = after(kernel, noised(process, 0.0), [*even, 1.0])
     law = law.view(process.states, process.states)[:3, :3].flatten()
     assert law.sum().item() == pytest.approx(1)
-    bound, error = bounds(lambda x1, g: rate_bound(kernel, x1, g, 16, start=start))
+    bound, error = bounds(lambda x1, g: rate_bound(kernel, x1, g, 16))
     gap = bound + law.log()
     assert (gap > -5.5 * error - 0.02).all()
     assert 5.5 * error.norm() / 9 < gap.mean() < 0.7
@@ -154,7 +163,7 @@ def test_given_observed_positions_it_bounds_the_conditional_likelihood(name):
     estimate = {
         "masking": lambda x1, g: rate_bound(exact_kernel(Masking(3)), x1, g, 16, observed=observed),
         "uniform diffusion": lambda x1, g: rate_bound(
-            exact_kernel(UniformDiffusion(3)), x1, g, 16, start=1e-3, observed=observed
+            exact_kernel(UniformDiffusion(3)), x1, g, 16, observed=observed
         ),
         "one-hot flow": lambda x1, g: one_hot_flow_bound(FLOW, x1, g, 16, observed=observed),
     }[name]

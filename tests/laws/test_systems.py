@@ -82,8 +82,8 @@ def of_steps(kernel, x1, g):
     return transition_bound(kernel, x1, g, STEPS, 16)
 
 
-def of_rates(start):
-    return lambda kernel, x1, g: rate_bound(kernel, x1, g, 16, start=start)
+def of_rates(kernel, x1, g):
+    return rate_bound(kernel, x1, g, 16)
 
 
 SYSTEMS = {
@@ -91,15 +91,15 @@ SYSTEMS = {
                    ancestral, of_steps),
     "d3pm-uniform": System(UniformDiffusion, bridge, lambda: TransitionKL(STEPS, 0.01),
                            GridTimes(STEPS), ancestral, of_steps),
-    "sedd": System(Masking, scores(MaskScoreKernel), RateKL, OneTime(), euler(), of_rates(0.0)),
-    "sedd-uniform": System(UniformDiffusion, scores(UniformScoreKernel), RateKL, OneTime(1e-3),
-                           ancestral, of_rates(1e-3)),
+    "sedd": System(Masking, scores(MaskScoreKernel), RateKL, OneTime(), euler(), of_rates),
+    "sedd-uniform": System(UniformDiffusion, scores(UniformScoreKernel), RateKL,
+                           OneTime(UniformScoreKernel.earliest), ancestral, of_rates),
     "mdlm": System(Masking, timeless, RateKL, OneTime(),
-                   lambda kernel: CachedSampler.steps(kernel, STEPS), of_rates(0.0)),
-    "dfm": System(Masking, bridge, RateKL, OneTime(), euler(), of_rates(0.0)),
-    "dfm-uniform": System(Uniform, bridge, RateKL, OneTime(), euler(), of_rates(0.0), 0.7),
+                   lambda kernel: CachedSampler.steps(kernel, STEPS), of_rates),
+    "dfm": System(Masking, bridge, RateKL, OneTime(), euler(), of_rates),
+    "dfm-uniform": System(Uniform, bridge, RateKL, OneTime(), euler(), of_rates, 0.7),
     "campbell": System(Masking, bridge, KernelCE, OneTime(), euler(DetailedBalance(1.0)),
-                       of_rates(0.0)),
+                       of_rates),
     "defog": System(Uniform, bridge, PosteriorRegression, OneTime(),
                     euler(Redraw(1.0), TargetGuidance(0.02), distortion=polydec), None),
 }  # fmt: skip

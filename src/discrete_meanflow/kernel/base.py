@@ -105,6 +105,8 @@ class Kernel(nn.Module, ABC):
 class RateKernel(Kernel):
     """A kernel of a sequence process that also has rates: the limit of its law as t -> r."""
 
+    earliest = 0.0  # the time at which its process starts, from the source
+
     @property
     @abstractmethod
     def process(self) -> SequenceProcess: ...

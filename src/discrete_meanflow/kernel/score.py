@@ -98,6 +98,8 @@ class UniformScoreKernel(ScoreKernel[UniformDiffusion]):
     grow as t/r.
     """
 
+    earliest = EARLIEST
+
     def arrivals(self, x: Tokens, logits: Logits, t: Times) -> Probs:
         return logits.exp() / (self.states * t.clamp(min=2**-24)[..., None])
 

@@ -29,26 +29,24 @@ def rate_bound(
     x1: Tokens,
     g: torch.Generator,
     draws: int = 64,
-    start: float = 0.0,
     end: float = 1 - 1e-3,
     observed: Tensor | None = None,
 ) -> Tensor:
     """The integral of ``RateKL`` over [start, end] and ``-log K_theta(x1, x_end, end, 1)``.
 
     The continuous-time model up to time ``end``, then one step to the data, so nothing is cut
-    off. Exact rates of a Markov process make it tight.
+    off. It starts from the source at ``kernel.earliest``; where that is above 0, the bound
+    includes ``KL(p_start(. | x1), p_0)``. Exact rates of a Markov process make it tight.
 
     Args:
         kernel: a kernel with rates.
         x1: sequences, ``(N, D)``.
         g: the random generator.
         draws: number of times per sequence.
-        start: the first time. The model draws x_start from the source; the bound includes what
-            that costs, which is infinite if the source has one symbol.
         end: the last time.
         observed: bool ``(N, D)``.
     """
-    process = kernel.process
+    process, start = kernel.process, kernel.earliest
     total = torch.zeros(len(x1), dtype=torch.float64, device=x1.device)
     # Times are uniform in v = (1 - r)^(1/2), dr = 2 v dv, because late times vary most.
     first, final = (1 - start) ** 0.5, (1 - end) ** 0.5
@@ -79,9 +77,11 @@ def transition_bound(
     objective = TransitionKL(steps)
     total = torch.zeros(len(x1), dtype=torch.float64, device=x1.device)
     for level in _stratified(x1, draws, g):
-        i = (level * steps).floor()
-        path = _path(kernel, kernel.process, x1, i / steps, (i + 1) / steps, g, observed)
-        total += objective.by_position(kernel, path).double().sum(-1)
+        i = ((1 - level**2) * steps).floor().clamp(max=steps - 1)  # late steps vary most
+        r, t = i / steps, (i + 1) / steps
+        path = _path(kernel, kernel.process, x1, r, t, g, observed)
+        weight = 1 / (steps * ((1 - r).sqrt() - (1 - t).sqrt()))
+        total += weight * objective.by_position(kernel, path).double().sum(-1)
     return total / draws
 
 
