@@ -9,6 +9,10 @@ from discrete_meanflow.network.points import check_points
 from discrete_meanflow.network.transformer import Attention, check_sizes
 from discrete_meanflow.types import Logits, Point, Times
 
+# The keys and the values of each layer in turn, ``(*batch, heads, D, w)``: tensors of their own,
+# because compiled code would copy a larger one to write into a part of it.
+Cache = list[Tensor]
+
 
 class CausalTransformer(nn.Module):
     """An autoregressive Transformer: the logits of a position depend on the points before it.
@@ -54,15 +58,14 @@ class CausalTransformer(nn.Module):
             h = layer(h)
         return self.head(self.norm(h))
 
-    def cache(self, batch: torch.Size) -> Tensor:
-        """Empty keys and values: ``(layers, 2, *batch, heads, D, w)``, in the current precision."""
+    def cache(self, batch: torch.Size) -> Cache:
+        """Empty keys and values, in the current precision."""
         half = torch.is_autocast_enabled(self.position.device.type)
         dtype = torch.get_autocast_dtype(self.position.device.type) if half else None
-        width = self.position.shape[-1] // self.heads
-        shape = (len(self.layers), 2, *batch, self.heads, self.length, width)
-        return self.position.new_zeros(shape, dtype=dtype)
+        shape = (*batch, self.heads, self.length, self.position.shape[-1] // self.heads)
+        return [self.position.new_zeros(shape, dtype=dtype) for _ in range(2 * len(self.layers))]
 
-    def step(self, previous: Point, i: Tensor, cache: Tensor) -> Logits:
+    def step(self, previous: Point, i: Tensor, cache: Cache) -> Logits:
         """Logits of position i, ``(*batch, n)``, which are those of ``forward``. No gradient.
 
         Args:
@@ -72,9 +75,9 @@ class CausalTransformer(nn.Module):
         """
         h = self.symbol(previous[..., None, :])
         h = h + self.position[i].to(h.dtype)
-        for layer, memory in zip(self.layers, cache, strict=True):
+        for layer, keys, values in zip(self.layers, cache[::2], cache[1::2], strict=True):
             assert isinstance(layer, CausalLayer)
-            h = layer.step(h, i, memory)
+            h = layer.step(h, i, keys, values)
         return self.head(self.norm(h))[..., 0, :]
 
 
@@ -118,10 +121,9 @@ class CausalLayer(nn.Module):
         x = x + self.attention(self.norm_attention(x))
         return x + self.feed_forward(self.norm_feed_forward(x))
 
-    def step(self, x: Tensor, i: Tensor, memory: Tensor) -> Tensor:
+    def step(self, x: Tensor, i: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """The layer at position i, x ``(*batch, 1, width)``, given its keys and values."""
         query, key, value = self.attention.project(self.norm_attention(x))
-        keys, values = memory
         keys.index_copy_(-2, i, key)
         values.index_copy_(-2, i, value)
         scores = query @ keys.transpose(-1, -2) * query.shape[-1] ** -0.5

@@ -40,7 +40,7 @@ class AutoregressiveSampler(Sampler):
         self.new_cache = kernel.cache
         self.next = torch.compile(kernel.step, dynamic=False) if compiled else kernel.step
 
-    def remember(self, x: State) -> Tensor:
+    def remember(self, x: State) -> list[Tensor]:
         """The empty cache."""
         return self.new_cache(x.shape[:-1])
 
