@@ -8,6 +8,7 @@ has shown the numbers of the new slider value. The server and the browser share 
 """
 
 import itertools
+import os
 import re
 import shutil
 import statistics
@@ -83,7 +84,7 @@ def weights(page: Page, address: str) -> dict[str, int]:
 
 def move(page: Page, view: str, slider: str, values: Sequence[float]) -> dict[str, float]:
     """Milliseconds from moving a slider to the picture; the first moves warm up."""
-    times = page.evaluate(MOVE, [view, slider, values])[5:]
+    times = page.evaluate(MOVE, [view, slider, list(values)])[5:]
     return {
         "median ms": statistics.median(times),
         "95 % below, ms": statistics.quantiles(times, n=20)[-1],
@@ -114,9 +115,10 @@ def run_times(page: Page) -> dict[str, float]:
 
 def main() -> None:
     numbers: dict[str, float] = {
+        "other work: load average at the start": os.getloadavg()[0],
         "start-up after import of torch: seconds": statistics.median(
             start_seconds() for _ in range(STARTS)
-        )
+        ),
     }
     with sync_playwright() as playwright, explorer("--chain", "ring") as address:
         browser = playwright.chromium.launch(

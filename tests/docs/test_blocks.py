@@ -20,6 +20,18 @@ CHECKED = {"README.md", "docs/reference/parts.md", "docs/how-to/extend.md"} | {
     f"docs/theory/{name}.md" for name in ("distribution-matching",)
 }
 TOY = ["--iterations", "8", "--size", "1e4", "--batch", "16", "--device", "cpu"]
+TOY_COMPARISON = [
+    "--iterations",
+    "4",
+    "--size",
+    "1e4",
+    "--steps",
+    "1",
+    "-n",
+    "8",
+    "--device",
+    "cpu",
+]
 PARSED = {"docs/how-to/reproduce.md", "docs/how-to/cluster.md"}  # too long to run
 
 
@@ -105,6 +117,8 @@ def shortened(words):
         words = words[:at] + words[at + 2 :]
     if words[0] == "train":
         return [*words, *TOY]
+    if words[0] == "compare":
+        return [*words, *TOY_COMPARISON]
     if words[0] == "evaluate":
         return [*words[:2], "-n", "20", "--steps", "1"]
     return words

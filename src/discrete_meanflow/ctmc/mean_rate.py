@@ -54,7 +54,7 @@ def identity_residual(
         return _mean_rate(K, r, t), K
 
     with FORWARD_MODE:
-        ubar, ubar_dt, K = torch.func.jvp(  # type: ignore[misc]  # its annotation lacks has_aux
+        ubar, ubar_dt, K = torch.func.jvp(  # type: ignore[misc]
             rate_and_kernel, (t,), (torch.ones_like(t),), has_aux=True
         )
     return ubar - (generator.at(t) @ K - (t - r)[..., None, None] * ubar_dt)

@@ -32,7 +32,8 @@ def left_to_right(
         raise InputError(
             f"autoregressive: takes one step for each of {kernel.length} positions, not {steps}"
         )
-    return AutoregressiveSampler(kernel, processors, compiled=kernel.length >= COMPILE_FROM)
+    compiled = kernel.device.type == "cuda" and kernel.length >= COMPILE_FROM
+    return AutoregressiveSampler(kernel, processors, compiled)
 
 
 def exact_nll(kernel: Kernel, x1: Tokens, g: torch.Generator) -> Tensor:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.method.base import MANY, Method
 from discrete_meanflow.objective import (
@@ -48,11 +47,8 @@ def on_diagonal(vocabulary: int) -> TimeSampler:
 def ode(
     kernel: Kernel, steps: int, processors: Sequence[LogitProcessor], guidance: float
 ) -> Sampler:
-    """The second-order solver, which draws nothing."""
-    assert isinstance(kernel, FlowMapKernel)
-    if processors:
-        raise InputError("the ODE solver draws nothing; leave temperature and top-p out")
-    return ODESampler(kernel, steps)
+    """The second-order solver."""
+    return ODESampler(kernel, steps, processors)
 
 
 def diagonal_bound(kernel: Kernel, x1: Tokens, g: torch.Generator) -> Tensor:

@@ -132,7 +132,7 @@ METHODS = {
         "SEDD (Lou et al. 2024, arXiv:2310.16834), uniform: score entropy, Tweedie steps",
         UniformDiffusion,
         lambda process: RateKL(),
-        below_one,
+        lambda vocabulary: OneTime(UniformScoreKernel.earliest),
         KernelSampler.steps,
         MANY,
         uniform_score,

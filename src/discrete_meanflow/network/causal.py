@@ -90,11 +90,11 @@ class CausalLogitMask(LogitMask):
     def length(self) -> int:
         return self.network.length
 
-    def cache(self, batch: torch.Size) -> Tensor:
+    def cache(self, batch: torch.Size) -> Cache:
         """See :class:`CausalTransformer`."""
         return self.network.cache(batch)
 
-    def step(self, previous: Point, i: Tensor, cache: Tensor) -> Logits:
+    def step(self, previous: Point, i: Tensor, cache: Cache) -> Logits:
         """See :class:`CausalTransformer`."""
         return torch.where(self.allowed[i], self.network.step(previous, i, cache), NEVER)
 
