@@ -27,7 +27,7 @@ from dmf_reproduction.settings import OURS
 
 STEPS = (1, 2, 4, 8, 16, 64, 256)
 SEEDS = 3  # of the one-step samples, for the standard error
-MINUTES = 2.0
+MINUTES = 1.5
 RECORDS = 200_000  # of the bigram, for training
 HELD_OUT = 100  # records; the scores use the law, or the published test rows
 BITS_RECORDS = 500
