@@ -366,6 +366,30 @@ def test_every_control_has_a_name(view, open_page):
     assert len(ids) == len(set(ids))
 
 
+def test_errors_are_shown_until_the_next_answer(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/#chain")
+    alert = page.get_by_role("alert")
+    for answer, text in (
+        (lambda route: route.abort(), "start dmf explore again"),
+        (lambda route: route.fulfill(status=500, body="x"), "an error: 500"),
+        (lambda route: route.fulfill(status=422, json={"error": "too busy"}), "too busy"),
+    ):
+        shown(page, "chain")
+        page.route("**/api/chain", answer)
+        page.press("#t", "ArrowLeft")
+        alert.filter(has_text=text).wait_for()
+        page.unroute("**/api/chain")
+        page.press("#t", "ArrowLeft")
+        alert.wait_for(state="hidden")
+    refuse = lambda route: route.fulfill(status=422, json={"error": "too many"})  # noqa: E731
+    page.route("**/api/chain/train", refuse)
+    page.select_option("#preset", "two-state")
+    alert.filter(has_text="too many").wait_for()
+    assert page.locator("#train").is_visible()
+    page.close()
+
+
 def test_pictures_of_the_documentation(open_page, chain, runs, tmp_path):
     """One of each view, at laptop and phone width; small enough for a repository."""
     folder = Path(os.environ.get("DMF_PICTURES", tmp_path))

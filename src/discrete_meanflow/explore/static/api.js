@@ -5,10 +5,12 @@ export async function ask(path, question) {
   const request = question && {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question),
   };
-  const response = await fetch(path, request);
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error ?? answer.detail ?? response.statusText);
-  return answer;
+  const response = await fetch(path, request).catch(() => {
+    throw new Error("The server does not answer; start dmf explore again.");
+  });
+  if (response.ok) return response.json();
+  const { error } = await response.json().catch(() => ({}));
+  throw new Error(error ?? `The server reports an error: ${response.status}.`);
 }
 
 /**

@@ -6,14 +6,15 @@ import { RunsView } from "./runs.js";
 
 const find = (id) => document.getElementById(id);
 
-function fail(error) {
-  find("failure").textContent = error.message;
-  find("failure").hidden = false;
+/** Show what went wrong; null hides it. */
+function report(error) {
+  find("failure").textContent = error?.message ?? "";
+  find("failure").hidden = !error;
 }
 
 async function start() {
   const facts = await ask("api/start");
-  const views = { chain: new ChainView(facts, fail), runs: new RunsView(facts, fail) };
+  const views = { chain: new ChainView(facts, report), runs: new RunsView(facts, report) };
   const first = facts.chain === null ? "runs" : "chain";
   const show = () => {
     const name = location.hash.slice(1) in views ? location.hash.slice(1) : first;
@@ -22,7 +23,7 @@ async function start() {
       if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
-    find("failure").hidden = true;
+    report(null);
     views[name].show();
   };
   addEventListener("hashchange", show);
@@ -30,4 +31,4 @@ async function start() {
   show();
 }
 
-start().catch(fail);
+start().catch(report);

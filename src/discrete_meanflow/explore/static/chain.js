@@ -11,9 +11,9 @@ const POLL = 300; // milliseconds between questions about the training
 const find = (id) => document.getElementById(id);
 
 export class ChainView {
-  constructor({ chains, bounds, chain }, fail) {
-    Object.assign(this, { chains, fail });
-    this.update = latest(find("chain"), () => this.#update().catch(fail));
+  constructor({ chains, bounds, chain }, report) {
+    Object.assign(this, { chains, report });
+    this.update = latest(find("chain"), () => this.#update().catch(report));
     find("draws").max = bounds.draws;
     find("preset").append(...Object.keys(chains).map((name) => element("option", {}, name)));
     find("preset").append(element("option", { value: "", hidden: "" }, "edited"));
@@ -73,12 +73,9 @@ export class ChainView {
   }
 
   async #train() {
-    try {
-      await ask("api/chain/train", { rates: this.rates.values });
-    } catch (error) {
-      this.fail(error);
-    }
-    return this.update();
+    const refused = await ask("api/chain/train", { rates: this.rates.values }).catch((error) => error);
+    await this.update();
+    if (refused instanceof Error) this.report(refused);
   }
 
   async #update() {
@@ -94,6 +91,7 @@ export class ChainView {
     await this.#showCharts(view, question);
     Object.assign(find("chain").dataset, { r, t, question: JSON.stringify(question) });
     find("chain").dataset.learned = view.learned !== null;
+    this.report(null);
   }
 
   #showTraining({ progress, error }, isTrained) {

@@ -11,9 +11,9 @@ const WIDE = "(min-width: 721px)";
 const find = (id) => document.getElementById(id);
 
 export class RunsView {
-  constructor({ runs, bounds }, fail) {
+  constructor({ runs, bounds }, report) {
     Object.assign(this, { runs, panels: [] });
-    this.update = latest(find("runs"), () => this.#update().catch(fail));
+    this.update = latest(find("runs"), () => this.#update().catch(report));
     find("steps").max = bounds.steps;
     find("count").max = Math.max(...runs.map((run) => run["most records"]));
     const names = runs.map((run, i) => element("option", { value: i }, `${i + 1}. ${run.name}`));
@@ -84,6 +84,7 @@ export class RunsView {
     find("status").textContent = `${made} ${made === 1 ? "record" : "records"} from seed ${seed}`;
     if (this.pointed) this.#inspect(this.pointed);
     find("runs").dataset.question = JSON.stringify({ count, seed, steps });
+    this.report(null);
   }
 
   /** Show the probabilities at a position of a record. */
