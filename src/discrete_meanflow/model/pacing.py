@@ -8,7 +8,8 @@ import torch
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.model.plan import MOST_PAIRS, Plan, pair_bytes
+from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan_limits import MOST_PAIRS, pair_bytes
 from discrete_meanflow.path import DataPaths
 from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Trainer

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.method import Method, find_method
-from discrete_meanflow.model import options
+from discrete_meanflow.model.plan_limits import check_plan
 from discrete_meanflow.network import CausalLogitMask, CausalTransformer, DiT, FlatMLP, LogitMask
 from discrete_meanflow.process import (
     FewPositions,
@@ -39,21 +38,6 @@ EMA_DECAY = 0.999
 MATCHING_WORK = 10 / 3  # of a step of the third stage: student 6, fake network 3, teacher 1 pass
 MATCHING_RATE = 0.15  # learning rate of the third stage over that of the others
 OBSERVED_FRACTION = 0.5  # of the sequences, in which some positions are observed
-BLOCK_BYTES = 2**28  # of the continuous states that are drawn at once
-LARGEST_STEP_BYTES = 2**36  # of one step: no machine has more memory
-MOST_LAYERS = 1000
-MOST_PAIRS = 1_000_000
-LARGEST_MINIBATCH_OT = 2**12
-LARGEST = {
-    "batch": options.LARGEST_BATCH,
-    "teacher_pairs": MOST_PAIRS,
-    "seed": options.LARGEST_SEED,
-    "minibatch_ot": LARGEST_MINIBATCH_OT,
-}
-MAY_BE_0 = (
-    *("heads", "seed", "bf16", "compiled", "learning_rate"),
-    *("minibatch_ot", "muon_ratio", "student_steps", "teacher_pairs", "matching_steps"),
-)
 
 
 @dataclass(frozen=True)
@@ -120,47 +104,7 @@ class Plan:
     method: str = "one-step"
 
     def __post_init__(self) -> None:
-        distilled = self.system.distilled
-        for field in fields(self):
-            if field.type is str:
-                continue
-            value, most = getattr(self, field.name), LARGEST.get(field.name, options.LARGEST_STEPS)
-            # JSON may contain anything: True counts as a number in Python, and 3.0 is not a count.
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            fits = {int: whole, float: whole or isinstance(value, float)}
-            if not fits.get(field.type, isinstance(value, bool)):  # type: ignore[arg-type]
-                raise InputError(f"plan: {field.name} cannot be {value!r}")
-            if not (field.name not in MAY_BE_0) <= value <= most:
-                raise InputError(f"plan: {field.name} cannot be {value}")
-        if self.matching_steps and self.minibatch_ot:
-            raise InputError("plan: matching_steps needs minibatch_ot 0")
-        if bool(self.student_steps) != distilled or bool(self.teacher_pairs) != distilled:
-            raise InputError(
-                f"plan: method {self.method} has {self.student_steps} student steps and "
-                f"{self.teacher_pairs} teacher pairs"
-            )
-        if not distilled and (self.matching_steps or self.minibatch_ot):
-            raise InputError(f"plan: method {self.method} has no distribution matching or OT")
-        if self.parameters > options.LARGEST_SIZE or self.layers > MOST_LAYERS:
-            raise InputError(
-                f"plan: {self.parameters:.3g} parameters, {self.layers} layers; at most "
-                f"{options.LARGEST_SIZE:.0e} and {MOST_LAYERS}"
-            )
-
-    def check_size(self, codec: Codec) -> None:
-        """Raise if the training paths or the teacher pairs do not fit into any memory."""
-        paths = self.block * self.step_bytes(codec)
-        largest = LARGEST_STEP_BYTES if self.block == 1 else 0
-        if paths > max(BLOCK_BYTES, largest):
-            raise InputError(f"plan: {self.block} steps of {self.batch} take {paths:,} bytes")
-        pairs = self.teacher_pairs * pair_bytes(codec)
-        if pairs > LARGEST_STEP_BYTES:
-            raise InputError(f"plan: {self.teacher_pairs} teacher pairs take {pairs:,} bytes")
-
-    def step_bytes(self, codec: Codec) -> int:
-        """Bytes of the training paths of a step: starts, with the third stage also noise."""
-        points = codec.vocabulary * codec.length * (4 if self.matching_steps else 1)
-        return self.batch * 4 * (points + self.minibatch_ot)
+        check_plan(self)
 
     @property
     def system(self) -> Method:
@@ -314,8 +258,3 @@ def allowed_symbols(codec: Codec) -> Tensor:
     if codec.allowed is None:
         return torch.ones(codec.length, codec.vocabulary, dtype=torch.bool)
     return codec.allowed
-
-
-def pair_bytes(codec: Codec) -> int:
-    """Bytes of a teacher pair: its start in float16, its end as symbols, observed positions."""
-    return codec.length * (2 * codec.vocabulary + token_dtype(codec.vocabulary).itemsize + 1)

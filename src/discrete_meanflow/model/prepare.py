@@ -17,6 +17,7 @@ from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
 from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan_limits import check_size
 from discrete_meanflow.model.run_folder import Config, create
 from discrete_meanflow.model.sizing import choose_plan, default_size
 from discrete_meanflow.run.json_files import Json
@@ -59,7 +60,7 @@ def prepare(
         minutes = options.minutes
         plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
         card |= _time_hint(plan, minutes, taken)
-    plan.check_size(codec)
+    check_size(plan, codec)
     config = Config(kind, codec, plan)
     create(folder, config, card, train, held_out)
     return config, card

@@ -27,6 +27,7 @@ from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import make_folder, write_atomically
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan_limits import check_size
 from discrete_meanflow.model.tensor_files import read_metadata, read_tensors, write_tokens
 from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
@@ -71,7 +72,7 @@ class Config:
                 if "classes" in description
                 else kind.codec.from_json(description)
             )
-            plan.check_size(codec)
+            check_size(plan, codec)
             return cls(kind, codec, plan)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{CONFIG} is damaged: {error}") from None

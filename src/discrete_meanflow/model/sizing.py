@@ -10,7 +10,8 @@ from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model.options import SMALLEST_SIZE, FitOptions
-from discrete_meanflow.model.plan import BLOCK_BYTES, Plan
+from discrete_meanflow.model.plan import Plan
+from discrete_meanflow.model.plan_limits import BLOCK_BYTES, step_bytes
 from discrete_meanflow.network import CausalTransformer, DiT
 from discrete_meanflow.training import Distributed
 
@@ -99,7 +100,7 @@ def choose_plan(
         independent = bool(codec.class_positions) or matching or not distilled
         minibatch_ot = 0 if independent else MINIBATCH_OT
         plan = replace(plan, minibatch_ot=minibatch_ot, muon_ratio=MUON_RATIO)
-    block = min(MOST_BLOCK, BLOCK_BYTES // plan.step_bytes(codec))
+    block = min(MOST_BLOCK, BLOCK_BYTES // step_bytes(plan, codec))
     if not gpu:
         work = 6 * plan.parameters * 2 * batch * (codec.length if heads else 1)
         block = min(block, int(CPU_BLOCK / work))
