@@ -18,6 +18,7 @@ def shown(page, view, **expected):
         }""",
         arg=[view, expected],
     )
+    assert page.is_hidden("#failure"), page.inner_text("#failure")
     return json.loads(page.get_attribute(f"#{view}", "data-question"))
 
 
