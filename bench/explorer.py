@@ -41,6 +41,13 @@ async ([view, name, values]) => {
   return times;
 }
 """
+TRAINED = """
+(states) => {
+  const { ariaBusy, dataset } = document.getElementById("chain");
+  const isShown = ariaBusy === "false" && JSON.parse(dataset.question).rates.length === states;
+  return isShown && dataset.learned === "true";
+}
+"""
 
 
 @contextmanager
@@ -93,7 +100,7 @@ def move(page: Page, view: str, slider: str, values: Sequence[float]) -> dict[st
 
 def chain_times(page: Page, name: str) -> dict[str, float]:
     page.select_option("#preset", name)
-    page.locator("#chain[data-learned=true][aria-busy=false]").wait_for(timeout=120_000)
+    page.wait_for_function(TRAINED, arg=paper_chains()[name].states, timeout=120_000)
     numbers: dict[str, float] = {}
     for slider, start in (("t", 0.5), ("r", 0.05)):
         values = [round(start + i / 100, 2) for i in range(MOVES)]

@@ -5,6 +5,7 @@ import threading
 import httpx
 import pytest
 import uvicorn
+from browsing import LAPTOP, TRAINING, sampled, shown, slide
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.explore import create_app
@@ -65,3 +66,66 @@ def ring_rates(client):
     rates = client.get("/api/start").json()["chains"]["ring"]
     client.post("/api/chain/train", json={"rates": rates})
     return rates
+
+
+@pytest.fixture(scope="session")
+def open_page(browser, address):
+    """Opens a view; no page may complain, nor ask another host for anything."""
+    complaints, pages = [], []
+
+    def opened(view, width=LAPTOP, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith((address, "data:")) or complaints.append(request.url)
+            ),
+        )
+        page.goto(f"{address}/#{view}")
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert not complaints
+
+
+@pytest.fixture(scope="session")
+def chain_page(open_page, ring_rates):
+    page = open_page("chain")
+    page.locator("#chain[data-learned=true]").wait_for(timeout=TRAINING)
+    return page
+
+
+@pytest.fixture
+def chain(chain_page):
+    """The view of the ring, as it is when it is opened."""
+    chain_page.select_option("#preset", "ring")
+    for name, value in (("r", 0), ("t", 0.6), ("draws", 1000), ("chain-seed", 0)):
+        slide(chain_page, name, value)
+    chain_page.press("#draws", "Enter")
+    chain_page.select_option("#start", "0")
+    shown(chain_page, "chain", r=0, t=0.6, start=0, draws=1000, seed=0)
+    chain_page.locator("#chain[data-learned=true]").wait_for()
+    return chain_page
+
+
+@pytest.fixture(scope="session")
+def runs_page(open_page):
+    return open_page("runs")
+
+
+@pytest.fixture
+def runs(runs_page):
+    """The view of runs with the first records of ``names``."""
+    page = runs_page
+    page.uncheck("#compare")
+    page.select_option("#second", "")
+    page.select_option("#run-0", "0")
+    page.fill("#count", "24")
+    slide(page, "steps", 1)
+    return sampled(page, seed=1)

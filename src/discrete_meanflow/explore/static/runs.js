@@ -12,7 +12,7 @@ const find = (id) => document.getElementById(id);
 
 export class RunsView {
   constructor({ runs, bounds }, report) {
-    Object.assign(this, { runs, panels: [] });
+    Object.assign(this, { runs, report, panels: [] });
     this.update = latest(find("runs"), () => this.#update().catch(report));
     find("steps").max = bounds.steps;
     find("count").max = Math.max(...runs.map((run) => run["most records"]));
