@@ -115,6 +115,23 @@ def _memory(run: Json) -> Rows:
     return [(f"file of {run['text, MB']:,.0f} MB", memory)]
 
 
+def _explorer(run: Json) -> Rows:
+    suffix = ": median ms"
+    page, plotly = (run[f"page: bytes {part} Plotly"] / 1e6 for part in ("without", "of"))
+    return [
+        (
+            "start-up after the import of torch",
+            f"{run['start-up after import of torch: seconds']:.1f} s",
+        ),
+        ("page", f"{page:.2f} MB and {plotly:.1f} MB of Plotly"),
+        *(
+            (f"{key.removesuffix(suffix)}, from slider to picture", f"{value:.0f} ms")
+            for key, value in run.items()
+            if key.endswith(suffix)
+        ),
+    ]
+
+
 # File pattern -> title and rows.
 BENCHES: dict[str, tuple[str, Callable[[Json], Rows]]] = {
     "training-step-*": ("Training step per seed: speed-up over an eager loop", _training_step),
@@ -125,5 +142,6 @@ BENCHES: dict[str, tuple[str, Callable[[Json], Rows]]] = {
     "uniformization": ("Sparse chain: uniformization against dense expm", _uniformization),
     "distributed-cpu": ("Two training processes against one", _processes),
     "large-text": ("Memory of training on one text", _memory),
+    "explorer": ("The explorer's page, median", _explorer),
     "large-lines": ("Memory of training on lines", _memory),
 }
