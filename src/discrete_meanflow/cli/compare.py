@@ -11,6 +11,11 @@ from discrete_meanflow.errors import DataError, InputError, Interrupted
 from discrete_meanflow.model.options import CompareOptions, Device, ReadOptions
 from discrete_meanflow.run.progress import print_line
 
+LEGEND_OF_COLUMNS = (
+    "bits: per symbol, exact or an upper bound (comparison.json says which); ms: milliseconds per "
+    "record at the fewest steps"
+)
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -70,12 +75,13 @@ class Compare:
         """Print the table and write the figure."""
         from discrete_meanflow.cli.evaluation_tables import comparison_table
         from discrete_meanflow.model.compare_figure import draw_comparison
-        from discrete_meanflow.model.comparison_grid import headline
+        from discrete_meanflow.model.comparison_grid import shown_scores
         from discrete_meanflow.model.evaluate import LEGEND
 
-        score = headline(result)
-        console.print(comparison_table(f"{score} at each number of function evaluations", result))
-        print_line(console, f"{score}: {LEGEND[score]}")
+        for score in shown_scores(result):
+            console.print(comparison_table(f"{score} at each number of steps", result, score))
+            print_line(console, f"{score}: {LEGEND[score]}")
+        print_line(console, LEGEND_OF_COLUMNS)
         written = f"{comparison.folder}/comparison.json"
         try:
             draw_comparison(result, comparison.folder / "comparison.png")

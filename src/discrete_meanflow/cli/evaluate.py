@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discrete_meanflow.cli import evaluation_tables as tables
@@ -43,6 +43,8 @@ class Evaluate:
         from discrete_meanflow.run.json_files import write_json
 
         console, config = Console(), read_config(self.run)
+        steps = config.plan.evaluated_steps(config.codec, self.options.steps)
+        self = replace(self, options=replace(self.options, steps=steps))
         check_evaluation(self.run, config, self.options)
         if not os.access(self.run, os.W_OK):
             raise InputError(f"cannot write to {self.run}, where the evaluation is saved")

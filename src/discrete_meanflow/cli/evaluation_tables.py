@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from discrete_meanflow.model.comparison_grid import comparison_grid, headline
+from discrete_meanflow.model.comparison_grid import comparison_grid
 from discrete_meanflow.model.evaluation_grids import class_grid, completions_grid, scores_grid
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def class_table(scores: Json) -> "Table":
     return _filled(table, grid)
 
 
-def comparison_table(title: str, comparison: Json) -> "Table":
-    """One row for each method, one column for each number of function evaluations."""
-    grid, table = comparison_grid(comparison, headline(comparison)), _table(title)
+def comparison_table(title: str, comparison: Json, score: str) -> "Table":
+    """One row for each method, one column for each number of steps."""
+    grid, table = comparison_grid(comparison, score), _table(title)
     for i, name in enumerate(grid.head):
         table.add_column(name, justify="right" if i else "left")
     return _filled(table, grid)

@@ -16,7 +16,6 @@ from discrete_meanflow.model.views import record_views
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.report.evaluation import ScoreTable
 from discrete_meanflow.run.json_files import Json, read_json
-from discrete_meanflow.sampler import KernelSampler
 from discrete_meanflow.sampler.chunk import chunk_size
 from discrete_meanflow.types import Probs, State
 from discrete_meanflow.web.site import page_view
@@ -31,6 +30,11 @@ class RunView:
     def __init__(self, folder: Path) -> None:
         self.model = OneStepModel.load(folder, "cpu")
         config, network = self.model.config, self.model.kernel.network
+        if not config.plan.system.one_step:
+            raise InputError(
+                f"{folder}: the page shows maps from noise to records, which method "
+                f"{config.plan.method} has not; use dmf sample {folder}"
+            )
         self.codec = config.codec
         parameters = sum(p.numel() for p in network.parameters())
         operations = 2 * parameters * MOST_STEPS * (self.codec.length if config.plan.heads else 1)
@@ -84,7 +88,8 @@ class RunView:
     ) -> tuple[State, Probs]:
         """Tokens ``(n, D)`` and the laws they are the likeliest symbols of, ``(n, D, V)``."""
         kernel, codec, g = self.model.kernel, self.codec, torch.Generator().manual_seed(seed)
-        sampler, shape = KernelSampler.steps(kernel, steps), (count, codec.length)
+        sampler = self.model.config.plan.system.sampler(kernel, steps, (), 1.0)
+        shape = count, codec.length
         noise = OneHotFlow(codec.vocabulary).source(shape, g)
         tokens, observed = torch.zeros(shape).long(), torch.zeros(shape).bool()
         for position, token in fixed.items():

@@ -8,7 +8,7 @@ from discrete_meanflow.data import Sequences
 from discrete_meanflow.kernel import Kernel, kernel_for
 from discrete_meanflow.objective import Objective
 from discrete_meanflow.path import DataPaths
-from discrete_meanflow.process import ObservedPositions, SequenceProcess
+from discrete_meanflow.process import ObservedPositions, OneHotFlow, SequenceProcess
 from discrete_meanflow.sampler import LogitProcessor, Sampler
 from discrete_meanflow.times import TimeSampler
 from discrete_meanflow.training import Problem
@@ -39,6 +39,8 @@ class Method:
         causal: whether a position sees only those before it. Then the bound is exact, and only
             the beginnings of sequences can be observed.
         guided: whether the sampler has classifier-free guidance.
+        same_symbols: whether it needs data whose positions all have the same symbols.
+        multiple: what divides the part of a batch that is trained on at once.
     """
 
     summary: str
@@ -52,6 +54,13 @@ class Method:
     distilled: bool = False
     causal: bool = False
     guided: bool = True
+    same_symbols: bool = False
+    multiple: int = 1
+
+    @property
+    def one_step(self) -> bool:
+        """Whether one forward pass maps noise to a record: a flow map trained on (0, 1)."""
+        return self.process is OneHotFlow and self.steps == 1
 
     def problem(
         self,

@@ -157,5 +157,6 @@ METHODS = {
         lambda vocabulary: Grouped(ClockUniform(vocabulary), PARTICLES),
         KernelSampler.steps,
         steps=1,
+        multiple=PARTICLES,
     ),
 }

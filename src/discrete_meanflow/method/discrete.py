@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.kernel import (
+    BoundaryKernel,
     BridgeKernel,
     DetailedBalance,
     EulerKernel,
@@ -33,13 +34,29 @@ from discrete_meanflow.process import (
     UniformDiffusion,
 )
 from discrete_meanflow.sampler import CachedSampler, KernelSampler, LogitProcessor, Sampler
-from discrete_meanflow.schedule import Distorted, Distortion, distorted_grid, identity, polydec
+from discrete_meanflow.schedule import (
+    Distorted,
+    Distortion,
+    Linear,
+    distorted_grid,
+    identity,
+    polydec,
+)
 from discrete_meanflow.times import GridTimes, OneTime, TimeSampler, UniformGap
 from discrete_meanflow.types import Tokens
 
 GAP = 0.02  # smallest t - r of kernel-CE, as in the paper
-D3PM_STEPS, D3PM_CE = 1000, 0.001  # of its chain, and the weight of the auxiliary cross-entropy
+D3PM_STEPS = 1000  # of its chain
+# Weight of the auxiliary cross-entropy: 0.001 for the bound of one of the steps, as published. Here
+# the bound is that of all steps.
+D3PM_CE = 0.001 * D3PM_STEPS
 ETA = 1.0  # stochasticity of Campbell et al.
+
+
+def boundary(process: SequenceProcess, network: nn.Module) -> Kernel:
+    """The paper's kernel; at t = 1 every mask is replaced."""
+    assert isinstance(process, Masking)
+    return BoundaryKernel(network, process.states, Linear(), process.token)
 
 
 def bridge(process: SequenceProcess, network: nn.Module) -> Kernel:
@@ -137,6 +154,7 @@ METHODS = {
         MANY,
         uniform_score,
         path_bound,
+        same_symbols=True,
     ),
     "mdlm": Method(
         "MDLM (Sahoo et al. 2024, arXiv:2406.07524): weighted CE, cached ancestral sampling",
@@ -195,6 +213,7 @@ METHODS = {
         lambda process: KernelCE(),
         lambda vocabulary: UniformGap(GAP),
         KernelSampler.steps,
-        steps=1,
+        1,
+        boundary,
     ),
 }

@@ -7,7 +7,6 @@ from torch import Tensor
 from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.metric import forest
 from discrete_meanflow.model.conditional_samples import (
-    CLASSES,
     GUIDANCE,
     STEPS,
     class_sample_name,
@@ -78,19 +77,19 @@ class ClassAccuracy:
 
 def score_classes(codec: Codec, train: State, split: EvalSplit, samples: EvalSamples) -> Json:
     """Accuracy on held-out records and on samples, by number of steps and guidance."""
-    drawn = any(name.startswith(CLASSES) for name in samples.conditional)
+    names = {(k, w): class_sample_name(k, w) for k in STEPS for w in GUIDANCE}
+    drawn = {place: name for place, name in names.items() if name in samples.conditional}
     if not has_class_samples(codec) or not drawn:
         return {}
     classes = requested_classes(codec, samples.options.n)
     score = ClassAccuracy(codec, train, torch.cat([split.reference, split.real]))
     real = score.real["accuracy"]
     scores = {}
-    for k in STEPS:
-        for guidance in GUIDANCE:
-            found = score(samples.conditional[class_sample_name(k, guidance)], classes)
-            ratio = found["accuracy"] / real if real else None
-            name = f"{row_name(k)}, guidance {guidance:g}"
-            scores[name] = {"accuracy": found["accuracy"], "ratio to held out": ratio, **found}
+    for (k, guidance), sample_name in drawn.items():
+        found = score(samples.conditional[sample_name], classes)
+        ratio = found["accuracy"] / real if real else None
+        name = f"{row_name(k)}, guidance {guidance:g}"
+        scores[name] = {"accuracy": found["accuracy"], "ratio to held out": ratio, **found}
     return {
         "samples": len(classes),
         "training records of the classifier": score.records,

@@ -1,5 +1,6 @@
 """Methods side by side: trained for equal times at equal sizes, scored on equal records."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -9,19 +10,20 @@ import torch
 
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Kind
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.data.split import FEWEST_HELD_OUT
+from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.files import digest, make_folder
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.eval_samples import EvalSplit
 from discrete_meanflow.model.evaluate import Evaluator
 from discrete_meanflow.model.evaluation_grids import REAL
-from discrete_meanflow.model.likelihood import likelihood
-from discrete_meanflow.model.metrics_log import read_metrics
+from discrete_meanflow.model.likelihood import check_likelihood, likelihood
 from discrete_meanflow.model.options import CompareOptions, SampleOptions
-from discrete_meanflow.model.prepare import prepare
+from discrete_meanflow.model.prepare import prepare, split_dataset
 from discrete_meanflow.model.run_folder import (
     CONFIG,
-    METRICS,
     TRAIN,
+    WEIGHTS,
     Config,
     read_config,
     read_weights,
@@ -35,6 +37,8 @@ from discrete_meanflow.run.progress import OnProgress
 from discrete_meanflow.training import Distributed
 
 OPTIONS, COMPARISON = "options.json", "comparison.json"
+LATER = ("methods", "steps")  # may be added to a finished comparison
+FAILED = "failed"
 
 
 class Comparison:
@@ -56,40 +60,62 @@ class Comparison:
 
     def claim_folder(self) -> None:
         """Create the folder, or check that it holds this comparison."""
-        ours: Json = {**asdict(self.options), "device": self.device}
-        path = self.folder / OPTIONS
+        _, held_out, _ = split_dataset(self.dataset, self.options.held_out, self.options.seed)
+        if len(held_out) < FEWEST_HELD_OUT:
+            raise InputError(
+                f"{len(held_out)} held-out records are too few, at least {FEWEST_HELD_OUT} are "
+                "needed; use --held-out N"
+            )
+        ours, path = self._settings, self.folder / OPTIONS
         if not path.exists():
-            if self.folder.exists() and any(self.folder.iterdir()):
-                raise InputError(f"{self.folder} contains other files; choose another --out")
-            self.folder.mkdir(parents=True, exist_ok=True)
+            others = [name for name in make_folder(self.folder) if not name.startswith(".")]
+            if others:
+                raise InputError(
+                    f"{self.folder} contains other files, such as {min(others)}; choose another "
+                    "--out"
+                )
             write_json(path, ours)
             return
-        # Methods and numbers of steps may be added later.
-        free = ("methods", "steps")
         theirs = read_json(path)
-        differ = [
-            name for name in ours if name not in free and theirs.get(name) != _plain(ours[name])
-        ]
+        differ = [name for name in ours if name not in LATER and theirs.get(name) != ours[name]]
         if differ:
             raise InputError(
                 f"{self.folder} holds a comparison with other {' and '.join(differ)}; choose "
                 "another --out"
             )
 
+    @property
+    def _settings(self) -> Json:
+        """What the folder belongs to, as JSON gives it back."""
+        tokens = self.dataset.encoded().contiguous().numpy()
+        data = hashlib.sha256(repr(self.dataset.codec.describe()).encode() + tokens.tobytes())
+        options = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self.options).items()
+        }
+        return {**options, "device": self.device, "data": data.hexdigest()}
+
     def run(self, on_progress: OnProgress, on_method: Callable[[str], None]) -> Json:
-        """Train and score all methods; write and return the comparison."""
+        """Train and score all methods; write and return the comparison.
+
+        A method that fails is reported in its row, and the others go on.
+        """
         self.claim_folder()
-        methods: Json = {}
+        comparison: Json = {"options": self._settings, "environment": environment(), "methods": {}}
         for name in self.options.methods:
             on_method(name)
-            methods[name] = self._method(name, on_progress)
-        comparison = {
-            "options": {**asdict(self.options), "device": self.device},
-            "environment": environment(),
-            REAL: self._real(self.options.methods[0]),
-            "methods": methods,
-        }
-        write_json(self.folder / COMPARISON, comparison)
+            try:
+                comparison["methods"][name] = self._method(name, on_progress)
+                comparison.setdefault(REAL, self._real(name))
+            except Interrupted:
+                raise
+            except InputError as error:
+                comparison["methods"][name] = {FAILED: str(error)}
+                on_method(f"{name}: {error}")
+            if REAL in comparison:
+                write_json(self.folder / COMPARISON, comparison)
+        if REAL not in comparison:
+            raise InputError("no method could be trained; the lines above say why")
         return comparison
 
     def _method(self, name: str, on_progress: OnProgress) -> Json:
@@ -103,54 +129,52 @@ class Comparison:
 
     def _scored(self, folder: Path, config: Config, kernel: Kernel) -> Json:
         """Scores at each number of steps; those that were scored before are kept."""
-        path, plan, codec = folder / COMPARISON, config.plan, config.codec
-        content = read_json(path) if path.exists() else {}
-        rows, evaluator, count = content.get("steps", {}), *self._evaluator(folder, config)
-        bits = content.get("likelihood") or likelihood(
-            kernel, config, self._split(folder, config).real
-        )
-        next(sample_tokens(kernel, config, SampleOptions(2, self._steps(config)[0])))  # warm up
-        for steps in self._steps(config):
-            if str(steps) in rows:
-                continue
+        path, plan, split = folder / COMPARISON, config.plan, self._split(folder, config)
+        content = _kept(path, digest(folder / WEIGHTS)) or {
+            "summary": plan.system.summary,
+            "parameters": plan.parameter_count(config.codec),
+            "training steps": plan.steps,
+            "weights": digest(folder / WEIGHTS),
+            "likelihood": likelihood(kernel, config, split.real),
+            "steps": {},
+        }
+        evaluator, count = self._evaluator(folder, config), len(split.real)
+        steps = plan.evaluated_steps(config.codec, self.options.steps)
+        missing = [k for k in steps if str(k) not in content["steps"]]
+        if missing:
+            next(sample_tokens(kernel, config, SampleOptions(count, min(steps))))  # warm up
+        for k in missing:
             started = time.monotonic()
-            sample = SampleOptions(count, steps, self.options.seed)
+            sample = SampleOptions(count, k, self.options.seed)
             tokens = torch.cat(list(sample_tokens(kernel, config, sample)))
             seconds = time.monotonic() - started
-            rows[str(steps)] = {"seconds per record": seconds / count, **evaluator(tokens)}
-            content = {
-                "summary": plan.system.summary,
-                "parameters": plan.parameter_count(codec),
-                "training steps": plan.steps,
-                "training seconds": read_metrics(folder / METRICS)[-1]["seconds"],
-                "likelihood": bits,
-                "steps": rows,
-            }
+            content["steps"][str(k)] = {"seconds per record": seconds / count, **evaluator(tokens)}
             write_json(path, content)
-        kept = {str(k): rows[str(k)] for k in self._steps(config)}
-        return content | {"steps": kept}
-
-    def _steps(self, config: Config) -> tuple[int, ...]:
-        """A causal model takes one evaluation for each position."""
-        causal = config.plan.system.causal
-        return (config.codec.length,) if causal else self.options.steps
+        return content | {"steps": {str(k): content["steps"][str(k)] for k in steps}}
 
     def _split(self, folder: Path, config: Config) -> EvalSplit:
         return EvalSplit.read(folder, config.codec, self.options.n)
 
-    def _evaluator(self, folder: Path, config: Config) -> tuple[Evaluator, int]:
-        """The evaluator, and the number of records it scores."""
-        split = self._split(folder, config)
+    def _evaluator(self, folder: Path, config: Config) -> Evaluator:
         train_tokens = read_tokens(folder / TRAIN, config.codec)
-        return Evaluator(config, train_tokens, split.reference), len(split.real)
+        return Evaluator(config, train_tokens, self._split(folder, config).reference)
 
     def _real(self, name: str) -> Json:
         """The scores of held-out records, which a perfect generator would reach."""
         folder = self.folder / name
         config = read_config(folder)
-        return self._evaluator(folder, config)[0](self._split(folder, config).real)
+        return self._evaluator(folder, config)(self._split(folder, config).real)
 
 
-def _plain(value: object) -> object:
-    """A value as JSON gives it back."""
-    return list(value) if isinstance(value, tuple) else value
+def _kept(path: Path, weights: str) -> Json | None:
+    """The scores of an earlier session, if they are those of these weights."""
+    if not path.exists():
+        return None
+    content = read_json(path, "delete it")
+    try:
+        check_likelihood(content["likelihood"])
+        rows = [float(row["seconds per record"]) for row in content["steps"].values()]
+        assert all(second >= 0 for second in rows)
+    except (KeyError, TypeError, ValueError, AttributeError, AssertionError):
+        raise InputError(f"{path} is damaged; delete it") from None
+    return content if content.get("weights") == weights else None

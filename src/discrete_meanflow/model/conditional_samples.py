@@ -20,7 +20,6 @@ GUIDANCE = (1.0, 2.0)
 FRACTIONS = {"25 %": 0.25, "50 %": 0.5, "75 %": 0.75}  # of the positions, observed
 ALL_BUT_ONE = "all but one"
 MASK_SEED = 0
-CLASSES = "classes"  # the names of samples with a class begin with it
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def method_conditions(config: Config, real: State, n: int) -> dict[str, Conditio
     found = conditions(config.codec, real, n)
     if method.guided:
         return found
-    return {name: c for name, c in found.items() if not name.startswith(CLASSES)}
+    return {name: condition for name, condition in found.items() if condition.guidance == 1}
 
 
 def completion_name(observed: int, steps: int) -> str:
@@ -85,7 +84,7 @@ def completion_name(observed: int, steps: int) -> str:
 
 
 def class_sample_name(steps: int, guidance: float) -> str:
-    return f"{CLASSES}: steps {steps}, guidance {guidance:g}"
+    return f"classes: steps {steps}, guidance {guidance:g}"
 
 
 def observed_counts(codec: Codec) -> dict[str, int]:

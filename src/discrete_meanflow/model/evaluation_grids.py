@@ -58,12 +58,15 @@ def class_grid(scores: Json) -> Grid:
     """
     real, rows = scores[REAL], []
     for step in STEPS:
-        guided = [scores[f"{step}, guidance {w}"] for w in (1, 2)]
-        means = [Cell.beside(score["accuracy"], score["ratio to held out"], 2) for score in guided]
+        guided = [scores.get(f"{step}, guidance {w}", {}) for w in (1, 2)]
+        means = [
+            Cell.beside(score.get("accuracy"), score.get("ratio to held out"), 2)
+            for score in guided
+        ]
         rows.append((Cell(f"mean, {step}"), Cell.decimals(real["accuracy"]), *means))
-    one, two = (scores[f"1 step, guidance {w}"]["per class"] for w in (1, 2))
+    one, two = (scores.get(f"1 step, guidance {w}", {}).get("per class", {}) for w in (1, 2))
     for name in shown_classes(scores):
-        accuracies = (real["per class"].get(name), one[name], two[name])
+        accuracies = (real["per class"].get(name), one[name], two.get(name))
         rows.append((Cell(name), *map(Cell.decimals, accuracies)))
     return Grid(("class", REAL, "no guidance", "guidance 2"), tuple(rows))
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import output_path
-from discrete_meanflow.kernel import FlowMapKernel, Kernel
+from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs, State
@@ -47,10 +47,10 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
     except ImportError:
         raise InputError(NEEDED) from None
     codec = config.codec
-    if not isinstance(kernel, FlowMapKernel):
+    if not config.plan.system.one_step:
         raise InputError(
-            f"export: method {config.plan.method} has discrete states; a graph is one map of noise "
-            "to records, which only flow maps have"
+            f"export: method {config.plan.method} has no step from noise to records, which a graph "
+            "contains"
         )
     if config.plan.parameter_count(codec) > LARGEST:
         raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")

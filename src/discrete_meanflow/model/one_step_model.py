@@ -5,6 +5,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,8 @@ class OneStepModel:
             lm_steps: training steps of a reference language model that measures bits per symbol.
         """
         options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
+        kept = self.config.plan.evaluated_steps(self.config.codec, options.steps)
+        options = replace(options, steps=kept)
         check_scikit_learn()  # samples that cannot be scored would be lost
         samples = draw(self.folder, self.config, self.kernel, options)
         return evaluate(self.folder, self.config, samples)

@@ -1,6 +1,7 @@
 """The numbers of steps and teacher pairs that fit into the training time."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import MOST_PAIRS, pair_bytes
 from discrete_meanflow.path import DataPaths
 from discrete_meanflow.sampler import chunk_size
-from discrete_meanflow.training import Trainer
+from discrete_meanflow.training import Problem, Recipe, Trainer
 from discrete_meanflow.training.trace import COMPILE_FROM
 
 
@@ -41,6 +42,7 @@ TRIAL_BLOCK = 10  # steps that are timed together, where they are quick
 FEWEST_TRIALS = 2
 MOST_TRIALS = 6
 TRIAL_SECONDS = 4.0  # after which no further trial is made
+PHASE_POINTS = 20  # of a training at which its objective is looked up
 QUICK_STEP = 0.2  # seconds
 MANY_BLOCKS = 20  # from which rounding down to whole blocks is negligible
 
@@ -136,10 +138,11 @@ def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk:
     first, place = trial.problem(codec, data), torch.device(device)
     # On a CPU one step at first, as it may take seconds; on a GPU steps are captured in blocks.
     block = min(trial.block, TRIAL_BLOCK) if place.type == "cuda" else 1
-    trainer = Trainer(first, replace(trial.stages[0].recipe, block=block), [0], device)
-    teacher = _step_seconds(trainer, trial.block)
+    recipe = replace(trial.stages[0].recipe, block=block)
     if not trial.system.distilled:
-        return PerPart(teacher, 0.0, 0.0, 0.0)
+        return PerPart(_mean_step_seconds(first, recipe, device, trial.block), 0.0, 0.0, 0.0)
+    trainer = Trainer(first, recipe, [0], device)
+    teacher = _step_seconds(trainer, trial.block)
     kernel = trainer.kernels()[0]
     assert isinstance(first.paths, DataPaths)
     compiled = trial.distillation.worth_compiling(1, place)
@@ -155,6 +158,19 @@ def _time_stages(trial: Plan, codec: Codec, data: Sequences, device: str, chunk:
     recipe = replace(trial.matching.recipe, block=block)
     matching = _step_seconds(Trainer(third, recipe, [0], device), trial.block)
     return PerPart(teacher, pair, student, matching)
+
+
+def _mean_step_seconds(problem: Problem, recipe: Recipe, device: str, most: int) -> float:
+    """Seconds of a step, averaged over the phases of the objective."""
+    objectives = [problem.objective.at((i + 0.5) / PHASE_POINTS) for i in range(PHASE_POINTS)]
+    counts = Counter(objectives)
+    seconds = {
+        objective: _step_seconds(
+            Trainer(replace(problem, objective=objective), recipe, [0], device), most
+        )
+        for objective in counts
+    }
+    return sum(seconds[objective] * count for objective, count in counts.items()) / PHASE_POINTS
 
 
 def _step_seconds(trainer: Trainer, most: int) -> float:

@@ -161,6 +161,10 @@ class Plan:
         """Function evaluations per record unless the user asks for others."""
         return self.system.steps or codec.length
 
+    def evaluated_steps(self, codec: Codec, steps: tuple[int, ...]) -> tuple[int, ...]:
+        """The numbers of steps that can be evaluated: a causal model takes one per position."""
+        return (codec.length,) if self.system.causal else steps
+
     def work_done(self, steps: int, pairs: float) -> float:
         """The fraction of the work done after ``steps`` and a fraction ``pairs`` of the pairs.
 
@@ -235,12 +239,18 @@ class Plan:
         Of a distilled flow map: cross-entropy at t = r, which is posterior regression. It has the
         objective of the second stage, so both share compiled code.
         """
-        masks = RandomPositions(1.0), FewPositions(1.0), PrefixPositions(1.0)
-        conditioning: ObservedPositions = MixedPositions(OBSERVED_FRACTION, *masks)
-        if codec.class_positions:
-            conditioning = UnionPositions(FixedPositions(codec.class_positions), conditioning)
-        process = self.process(codec)
+        process, conditioning = self.process(codec), self._conditioning(codec)
         return self.system.problem(process, lambda: self.network(codec), data, conditioning)
+
+    def _conditioning(self, codec: Codec) -> ObservedPositions:
+        """Which positions are observed; a causal network always sees those before."""
+        if self.system.causal:
+            return RandomPositions(0.0)
+        masks = RandomPositions(1.0), FewPositions(1.0), PrefixPositions(1.0)
+        conditioning = MixedPositions(OBSERVED_FRACTION, *masks)
+        if not codec.class_positions:
+            return conditioning
+        return UnionPositions(FixedPositions(codec.class_positions), conditioning)
 
     def describe(self) -> Json:
         return asdict(self)

@@ -33,6 +33,8 @@ def sample_tokens(
         _check_beginnings(conditions)
     if options.guidance != 1 and not method.guided:
         raise InputError(f"guidance: method {config.plan.method} has none; leave it at 1")
+    if options.refine and not method.one_step:
+        raise InputError(f"refine: method {config.plan.method} has no step from noise to records")
     make = RefiningSampler if options.refine else method.sampler
     steps = options.steps or config.plan.default_steps(codec)
     sampler = make(kernel, steps, _processors(options), options.guidance)
@@ -55,8 +57,8 @@ def _check_beginnings(conditions: Conditions) -> None:
     observed = conditions.observed
     if bool((observed[:, 1:] & ~observed[:, :-1]).any()):
         raise InputError(
-            "autoregressive: only the beginning of a record can be known; other methods take any "
-            "positions"
+            "autoregressive: only the beginning of a record can be known, not its class, which "
+            "comes last; other methods take any positions"
         )
 
 

@@ -73,13 +73,15 @@ def choose_plan(
     gpu = torch.device(device).type == "cuda"
     batch, accumulate, method = options.batch, options.accumulate, find_method(options.method)
     if batch is None:
-        batch = _default_batch(codec, gpu, size, world_size * accumulate, method)
+        multiple = world_size * accumulate * method.multiple
+        batch = _default_batch(codec, gpu, size, multiple, method)
     Distributed(world_size).check(batch // accumulate)
     if batch < 2 * world_size * accumulate:
         raise InputError(
             f"a batch of {batch} is too small for {world_size} ranks: a rank needs at least "
             f"{2 * accumulate} records, of which half are teacher pairs"
         )
+    _check_method(options, codec, batch // (world_size * accumulate))
     width, layers, heads = _network_shape(codec, gpu, size, method)
     small = _is_small_mlp(codec, gpu, size) and not heads
     tiny = codec.vocabulary * codec.length < TINY_STATE
@@ -105,6 +107,21 @@ def choose_plan(
         work = 6 * plan.parameters * 2 * batch * (codec.length if heads else 1)
         block = min(block, int(CPU_BLOCK / work))
     return replace(plan, block=max(1, block))
+
+
+def _check_method(options: FitOptions, codec: Codec, part: int) -> None:
+    """Raise unless the method can take the data, and parts of a batch of this size."""
+    method = find_method(options.method)
+    if part % method.multiple:
+        raise InputError(
+            f"method {options.method} takes groups of {method.multiple} records, and a batch has "
+            f"parts of {part}; choose another batch"
+        )
+    if method.same_symbols and codec.allowed is not None:
+        raise InputError(
+            f"method {options.method} needs the same symbols in all positions, which the columns "
+            "of a table do not have; method sedd takes any data"
+        )
 
 
 def _is_small_mlp(codec: Codec, gpu: bool, size: float) -> bool:
