@@ -5,6 +5,8 @@ import json
 import pytest
 
 from discrete_meanflow import OneStepModel
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.model import sizing
 from discrete_meanflow.model.eval_samples import load_saved
 from discrete_meanflow.model.evaluate import evaluate
 from own_records import WORDS
@@ -84,8 +86,53 @@ def test_other_options_and_folders_are_refused(compare, tmp_path):
     (foreign / "notes.txt").write_text("mine")
     code, _, err = compare("--methods", "kernel-ce", "--steps", 1, out=foreign)
     assert code == 2
-    assert "contains other files; choose another --out" in err
+    assert "contains other files, such as notes.txt; choose another --out" in err
     assert [path.name for path in foreign.iterdir()] == ["notes.txt"]
+
+
+def test_other_data_are_refused(compare, tmp_path):
+    compare("--methods", "kernel-ce", "--steps", 1)
+    (tmp_path / "words.txt").write_text("\n".join(WORDS * 4 + ["new"]))
+    code, _, err = compare("--methods", "kernel-ce", "--steps", 1)
+    assert code == 2
+    assert "holds a comparison with other data; choose another --out" in err
+
+
+def test_a_method_that_fails_is_a_row(compare, tmp_path, monkeypatch):
+    """The others go on, and the comparison is written."""
+
+    def fail(options, codec, part):
+        if options.method == "psd":
+            raise InputError("psd cannot take this")
+
+    monkeypatch.setattr(sizing, "_check_method", fail)
+    code, out, err = compare("--methods", "psd", "kernel-ce", "--steps", 1)
+    assert code == 0, err
+    assert "psd: psd cannot take this" in out
+    methods = read(tmp_path)["methods"]
+    assert methods["psd"] == {"failed": "psd cannot take this"}
+    assert list(methods["kernel-ce"]["steps"]) == ["1"]
+
+
+def test_too_few_held_out_records_are_refused_first(compare, tmp_path):
+    code, _, err = compare("--held-out", 2)
+    assert code == 2
+    assert "2 held-out records are too few" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_belong_to_weights(compare, tmp_path):
+    compare("--methods", "kernel-ce", "--steps", 1)
+    path = tmp_path / "out" / "kernel-ce" / "comparison.json"
+    content = json.loads(path.read_text())
+    content["steps"]["1"]["pair TV"], content["weights"] = 7.0, "others"
+    path.write_text(json.dumps(content))
+    compare("--methods", "kernel-ce", "--steps", 1)
+    assert read(tmp_path)["methods"]["kernel-ce"]["steps"]["1"]["pair TV"] <= 1
+    path.write_text('{"steps": []}')
+    code, _, err = compare("--methods", "kernel-ce", "--steps", 1)
+    assert code == 2
+    assert "is damaged; delete it" in err
 
 
 @pytest.mark.parametrize(

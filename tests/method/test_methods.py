@@ -7,10 +7,15 @@ import pytest
 import torch
 
 from discrete_meanflow import OneStepModel
+from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.method import METHODS, find_method
+from discrete_meanflow.model import pacing
+from discrete_meanflow.model.likelihood import check_likelihood, likelihood, likelihood_line
 from discrete_meanflow.model.options import FitOptions, MethodName
 from discrete_meanflow.model.run_folder import CONFIG
+from discrete_meanflow.model.sizing import choose_plan
+from discrete_meanflow.network import FlatMLP
 from own_records import ROWS, WORDS, train_by_command
 from test_cli import in_process
 
@@ -52,6 +57,10 @@ def test_known_beginnings_stay(model):
 def test_tables_have_levels_of_their_columns(model):
     """Noise may add symbols and the network knows those of all columns; neither is generated."""
     name = model.config.plan.method
+    if model.config.plan.system.same_symbols:
+        with pytest.raises(InputError, match="needs the same symbols in all positions"):
+            OneStepModel.fit(ROWS, iterations=12, method=name, device="cpu")
+        return
     table = OneStepModel.fit(ROWS, iterations=12, size=1e4, batch=16, method=name, device="cpu")
     for row in table.sample(20, seed=0):
         assert all(value in {r[i] for r in ROWS} for i, value in enumerate(row))
@@ -95,9 +104,63 @@ def test_damaged_plans_are_refused(field, model, tmp_path):
         OneStepModel.load(tmp_path / "run", "cpu")
 
 
-def test_discrete_states_have_no_graph(model, tmp_path):
-    if not torch.is_floating_point(model.config.plan.process(model.config.codec).source(
-        (1, 2), torch.Generator()
-    )):  # fmt: skip
-        with pytest.raises(InputError, match="has discrete states"):
-            model.export(tmp_path / "graph.onnx")
+def test_only_maps_from_noise_have_a_graph_and_are_refined(model, tmp_path):
+    if model.config.plan.system.one_step:
+        assert len(model.sample(3, 2, seed=0, refine=True)) == 3
+        return
+    with pytest.raises(InputError, match="has no step from noise to records"):
+        model.export(tmp_path / "graph.onnx")
+    with pytest.raises(InputError, match=r"refine: method .* has no step"):
+        model.sample(3, 2, refine=True)
+
+
+def test_guidance_is_refused_where_there_is_none(model):
+    if model.config.plan.system.guided:
+        assert len(model.sample(3, 2, seed=0, infill="bf??", guidance=2.0)) == 3
+        return
+    with pytest.raises(InputError, match=r"guidance: method .* has none"):
+        model.sample(3, infill="bf??", guidance=2.0)
+
+
+def test_bits_are_finite_or_explained(model):
+    content = likelihood(model.kernel, model.config, model.config.codec.encode(WORDS))
+    assert check_likelihood(json.loads(json.dumps(content))) == content
+    assert likelihood_line(content).startswith("bits per symbol: ")
+    assert ("bits per symbol" in content) == (model.config.plan.system.bound is not None)
+
+
+def test_groups_of_particles_fit_into_batches(tmp_path):
+    with pytest.raises(InputError, match="method imm takes groups of 4 records"):
+        OneStepModel.fit(WORDS, iterations=4, batch=6, method="imm", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_mask_is_left():
+    """The paper's alpha(r, 1) is below one by 1e-6, which a million positions would show."""
+    method, vocabulary = METHODS["kernel-ce"], 3
+    process = method.process(vocabulary)
+    kernel = method.kernel(process, FlatMLP(process.states, 4, 8, 1))
+    x, g = process.source((500_000, 4), torch.Generator().manual_seed(0)), torch.Generator()
+    logits = torch.zeros(*x.shape, process.states).log_softmax(-1)
+    logits[..., process.token] = -torch.inf
+    r = torch.zeros(1, 1)
+    assert not (kernel.transport(x, logits, r, r + 1, g.manual_seed(0)) == process.token).any()
+
+
+def test_steps_of_all_phases_are_timed(monkeypatch):
+    """Self-distillation costs more in its later phase."""
+    timed = []
+
+    def pace(trainer, most):
+        timed.append(type(trainer.problem.objective).__name__)
+        return {"PosteriorRegression": 1.0, "Weighted": 3.0}[timed[-1]]
+
+    monkeypatch.setattr(pacing, "_step_seconds", pace)
+    codec = OneStepModel.fit(WORDS, iterations=4, size=1e4, device="cpu").config.codec
+    options = FitOptions(method="psd", batch=16)
+    plan = choose_plan(codec, "cpu", 1e4, options)
+    data = TokenArray(codec.encode(WORDS), codec.vocabulary)
+    plan, _ = pacing.plan_minutes(plan, codec, data, "cpu", 20.0)
+    assert timed == ["PosteriorRegression", "Weighted"]
+    mean = 0.4 * 1.0 + 0.6 * 3.0
+    assert plan.teacher_steps == pytest.approx(0.95 * 20 * 60 / mean, rel=0.02)

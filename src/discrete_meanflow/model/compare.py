@@ -115,7 +115,8 @@ class Comparison:
             if REAL in comparison:
                 write_json(self.folder / COMPARISON, comparison)
         if REAL not in comparison:
-            raise InputError("no method could be trained; the lines above say why")
+            name, failure = next(iter(comparison["methods"].items()))
+            raise InputError(f"no method could be compared; {name}: {failure[FAILED]}")
         return comparison
 
     def _method(self, name: str, on_progress: OnProgress) -> Json:
