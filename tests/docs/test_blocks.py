@@ -134,6 +134,8 @@ def check_other(words):
         assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
     elif words[0] in ("torchrun", "accelerate"):
         parse(words[words.index("discrete_meanflow") + 1 :])
+    elif words[0] == "ssh":
+        parse(words[words.index("dmf") + 1 :])
     else:
         assert words[0] in ("npm", "python")
 
