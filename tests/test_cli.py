@@ -83,7 +83,7 @@ def test_commands_of_other_packages_load_only_when_needed(monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, "gone")
     assert (code, err) == (2, "dmf: cannot import not_installed_anywhere, which provides 'gone'\n")
     code, _, err = in_process(monkeypatch, capsys, "invent")
-    known = "train, sample, evaluate, compare, report, export, explore, hello, gone."
+    known = "train, sample, fill, evaluate, compare, report, export, explore, hello, gone."
     assert code == 2
     assert err.startswith(f"dmf: unknown command 'invent'; known: {known}")
     assert err.count("\n") == 1

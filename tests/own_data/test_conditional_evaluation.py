@@ -94,7 +94,7 @@ def dependent(n, seed):
     return x.to(torch.uint8)
 
 
-TABLE = TableCodec(tuple("vwxyz"), (("a", "b", "c"),) * 5, label="z")
+TABLE = TableCodec.of("vwxyz", [[cell] * 5 for cell in "abc"], label="z")
 TRAIN, SPLIT = dependent(600, 0), EvalSplit(*dependent(600, 1).split(200))
 ALL = conditions(TABLE, SPLIT.real, 30)
 

@@ -21,7 +21,7 @@ from test_cli import in_process
 CODECS = {
     "text": TextCodec.of(["abc-", "ba-c"]),
     "array": ArrayCodec((2, 2), 4),
-    "table": TableCodec(tuple("wxyz"), (tuple("abc-"),) * 4),
+    "table": TableCodec.of("wxyz", [[cell] * 4 for cell in "abc-"]),
 }
 
 

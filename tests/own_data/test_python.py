@@ -18,7 +18,6 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.data.table_codec import TableCodec
@@ -243,7 +242,7 @@ def test_equal_numbers_of_a_frame_are_one_level():
 
     mixed = pandas.Series([1, 1.0, 2.5, 0.0, -0.0], dtype=object)
     codec = dataset_from_python(pandas.DataFrame({"a": mixed, "b": list("xyxyx")}))[1].codec
-    assert codec.levels[0] == ("0.0", "1.0", "2.5")
+    assert codec.columns[0].levels == ("0.0", "1.0", "2.5")
 
 
 def test_options_accept_numpy_numbers(trained):
@@ -255,50 +254,60 @@ def test_options_accept_numpy_numbers(trained):
 
 
 @pytest.mark.parametrize("missing", ["NA", "NaT", "nan"])
-def test_missing_values_of_a_frame_are_located(missing):
+def test_missing_values_of_a_frame_return(missing):
     import pandas
 
     value = {"NA": pandas.NA, "NaT": pandas.NaT, "nan": float("nan")}[missing]
     frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": pandas.array([1, 2, None], dtype="Int64")})
     if missing != "NA":
         frame = pandas.DataFrame({"a": ["x", "y", "x"], "b": [1, 2, value]})
-    with pytest.raises(InputError, match="row 3, column 2: missing value"):
-        dataset_from_python(frame)
+    dataset = dataset_from_python(frame)[1]
+    back = dataset.codec.as_given(dataset.codec.decode(dataset.encoded()))
+    assert back["b"].isna().tolist() == [False, False, True]
+    assert back["b"].tolist()[:2] == [1, 2]
 
 
-def test_bins_of_a_frame():
+def test_numbers_of_a_frame_are_numbers():
     import pandas
 
     g = numpy.random.default_rng(0)
     frame = pandas.DataFrame({"x": g.normal(size=12_000), "y": g.integers(0, 3, 12_000)})
-    with pytest.raises(InputError, match="bins=20"):
-        dataset_from_python(frame)
-    codec = dataset_from_python(frame, bins=20)[1].codec
-    assert [len(each) for each in codec.levels] == [20, 3]
-    assert codec.types == ("float", "int")
-    value = float(codec.levels[0][3])
-    assert codec.parse_infill({"x": value, "y": 1.0}) == {0: 3, 1: codec.levels[1].index("1")}
-    codec = TableCodec.from_json(json.loads(json.dumps(codec.describe())))
-    cells = dataset_from_python(frame, bins=20)[1].records
+    dataset = dataset_from_python(frame)[1]
+    codec = TableCodec.from_json(json.loads(json.dumps(dataset.codec.describe())))
+    assert codec == dataset.codec
+    assert [column.kind for column in codec.columns] == ["number", "levels"]
+    tokens = dataset.encoded()
     for i in range(0, 12_000, 100):  # any number is known by its bin
-        (token,) = codec.parse_infill({"x": frame["x"][i]}).values()
-        assert codec.levels[0][token] == cells[i][0]
+        fixed = codec.parse_infill({"x": frame["x"][i]})
+        assert [fixed[0], fixed[1]] == tokens[i, :2].tolist()
     least, most = frame["x"].min(), frame["x"].max()
     for value in (least, most):
-        assert len(codec.parse_infill({"x": value})) == 1
+        assert len(codec.parse_infill({"x": value})) == 2
     for value in (least - 0.01, most + 0.01):
-        with pytest.raises(InputError, match=f"infill: x={value} lies outside -"):
+        with pytest.raises(InputError, match=f"infill: column x: {value} lies outside the data, -"):
             codec.parse_infill({"x": value})
-    rows, bins = bin_columns([[f"{i:03d}"] for i in range(50)], 5)
-    codes = TableCodec.of(["a"], rows, bins=bins)
-    assert codes.types == ("str",)
-    assert len(codes.parse_infill({"a": "007"})) == 1
-    with pytest.raises(InputError, match="column x has no 'nan'"):
+    with pytest.raises(InputError, match="column x: nan lies outside"):
         codec.parse_infill({"x": float("nan")})
     with pytest.raises(InputError, match="column y has no '7'; it has '0', '1', '2'"):
         codec.parse_infill({"y": 7})
-    with pytest.raises(InputError, match="bins are for rows"):
-        dataset_from_python(["ab", "cd"], bins=3)
+
+
+def test_column_kinds_override_what_cells_look_like():
+    import pandas
+
+    frame = pandas.DataFrame({"zip": [10_000 + i % 90 for i in range(500)], "k": list("ab") * 250})
+    kinds = {"zip": "levels"}
+    assert dataset_from_python(frame)[1].codec.columns[0].kind == "number"
+    (zips, _) = dataset_from_python(frame, column_kinds=kinds)[1].codec.columns
+    assert (zips.kind, zips.depth, zips.value("10003")) == ("levels", 2, 10_003)
+    for wrong, message in (
+        ({"zap": "levels"}, "no column 'zap'"), ({"zip": "date"}, "choose levels or number"),
+        ({"k": "number"}, "column k, row 1: 'a' is no number"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            dataset_from_python(frame, column_kinds=wrong)
+    with pytest.raises(InputError, match="columns are for rows"):
+        dataset_from_python(["ab", "cd"], column_kinds=kinds)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +317,7 @@ def test_bins_of_a_frame():
         ({"held_out": 0.5}, "held_out must be a whole number, got 0.5"),
         ({"seed": "x"}, "seed must be a whole number"),
         ({"size": True}, "size must be a number, got True"),
-        ({"bins": 3}, "bins are for rows"),
+        ({"columns": {}}, "columns are for rows"),
     ],
 )
 def test_fit_rejects_invalid_options(options, message):
@@ -345,6 +354,6 @@ def test_fit_warns_about_empty_strings():
 def test_unknown_class_of_a_table_names_the_classes():
     rows = [["oak", "tall"], ["pine", "small"], ["oak", "small"]]
     codec = replace(TableCodec.of(["kind", "size"], rows), label="kind")
-    assert codec.class_tokens("pine") == {0: codec.levels[0].index("pine")}
+    assert codec.class_tokens("pine") == {0: codec.class_names.index("pine")}
     with pytest.raises(InputError, match="class: no 'elm'; the classes are oak, pine"):
         codec.class_tokens("elm")

@@ -21,6 +21,7 @@ from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
 from discrete_meanflow.cli.explore import Explore
 from discrete_meanflow.cli.export import Export
+from discrete_meanflow.cli.fill import Fill
 from discrete_meanflow.cli.report import Report
 from discrete_meanflow.cli.sample import Sample
 from discrete_meanflow.cli.train import Train
@@ -29,6 +30,7 @@ from discrete_meanflow.errors import InputError
 COMMANDS = {
     "train": Train,
     "sample": Sample,
+    "fill": Fill,
     "evaluate": Evaluate,
     "compare": Compare,
     "report": Report,

@@ -21,6 +21,7 @@ from discrete_meanflow.pretrained import pretrained_folder, pretrained_names
 from discrete_meanflow.run.progress import say
 
 if TYPE_CHECKING:
+    from discrete_meanflow.model.conditions import Conditions
     from discrete_meanflow.model.run_folder import Config
     from discrete_meanflow.types import Tokens
 
@@ -62,7 +63,7 @@ class Sample:
                 raise InputError("--out and --save-classes must be different files")
         steps, refine = self.options.steps, self.options.refine
         note = sampling_note(run, model.config, steps, refine)
-        if self._write(model.config, chunks, conditions.total, note) and self.out is not None:
+        if self._write(model.config, chunks, conditions, note) and self.out is not None:
             say(f"{conditions.total:,} records: {self.out}")
 
     def _folder(self) -> Path:
@@ -77,12 +78,17 @@ class Sample:
         return pretrained_folder(self.pretrained)
 
     def _write(
-        self, config: "Config", chunks: "Iterator[Tokens]", count: int, note: str | None
+        self,
+        config: "Config",
+        chunks: "Iterator[Tokens]",
+        conditions: "Conditions",
+        note: str | None,
     ) -> bool:
         """Write all records; False if the reader of a pipe left before the end."""
         from discrete_meanflow.data.kind import Lines
 
         codec, write_classes = config.codec, None
+        count, written = conditions.total, 0
         with ExitStack() as files:
             # The classes first: a broken pipe of the records ends all that follows.
             if self.save_classes is not None:
@@ -96,6 +102,7 @@ class Sample:
                         write_classes(codec.classes_in(tokens))
                     except BrokenPipeError:
                         write_classes = None  # its reader has enough; the records go on
-                write(codec.decode(tokens))
+                write(conditions.decode(codec, tokens, written))
+                written += len(tokens)
             return True
         return False

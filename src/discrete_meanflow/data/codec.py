@@ -83,6 +83,14 @@ class Codec(ABC):
                     raise InputError(f"infill: {first} and {name} contradict each other")
         return fixed
 
+    def known_cells(self, patterns: Sequence[Any]) -> dict[int, str]:
+        """Cells that patterns fix and tokens determine only in part, by number of their column."""
+        return {}
+
+    def restore(self, records: Any, known: Sequence[dict[int, str]]) -> Any:
+        """Decoded records with the known cells of each."""
+        return records
+
     def infill(self, pattern: Any, label: str | None = None) -> tuple[State, Tensor]:
         """What a user fixes when sampling: tokens and ``observed`` (bool), both ``(length,)``.
 

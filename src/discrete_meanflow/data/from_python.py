@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from discrete_meanflow.data.array_codec import ArrayCodec, check_integers
-from discrete_meanflow.data.cells import as_text, bin_columns, is_missing, type_of
+from discrete_meanflow.data.cells import as_text, type_of
 from discrete_meanflow.data.codec import Dataset
 from discrete_meanflow.data.kind import Array, Kind, Lines, Table
 from discrete_meanflow.data.table_codec import TableCodec
@@ -16,7 +16,7 @@ from discrete_meanflow.errors import InputError
 
 
 def dataset_from_python(
-    records: Any, string_kind: Kind | None = None, bins: int | None = None
+    records: Any, string_kind: Kind | None = None, column_kinds: Mapping[str, str] | None = None
 ) -> tuple[Kind, Dataset]:
     """Find the kind of records in Python, and their codec.
 
@@ -24,7 +24,8 @@ def dataset_from_python(
         records: strings, rows, arrays of whole numbers, a pandas or polars frame, or a PyTorch
             dataset.
         string_kind: the kind of records that are strings; lines by default.
-        bins: number of bins for numeric columns.
+        column_kinds: ``levels`` or ``number`` for columns of a table or frame that are not what
+            their cells look like.
     """
     if isinstance(records, str | bytes | Path):
         one = "a file name" if isinstance(records, Path) else "one string"
@@ -32,17 +33,18 @@ def dataset_from_python(
     if getattr(records, "columns", None) is not None:
         if string_kind is not None:
             raise InputError("data: kind is for a list of strings; pass one column of the frame")
-        return _from_frame(records, bins)
+        return _from_frame(records, column_kinds)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; pass a frame or a list of rows")
     records = _as_sequence(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(_is_row(record) for record in records) and string_kind is None:
-        rows = [_cells(i, row) for i, row in enumerate(records, 1)]
-        return Table(), _table([f"c{i + 1}" for i in range(len(rows[0]))], rows, bins)
-    if bins is not None:
-        raise InputError("data: bins are for rows of a table or a frame")
+        rows = [[as_text(cell, "str") for cell in row] for row in records]
+        names = [f"c{i + 1}" for i in range(len(rows[0]))]
+        return Table(), _table(names, rows, column_kinds)
+    if column_kinds is not None:
+        raise InputError("data: columns are for rows of a table or a frame")
     if all(isinstance(record, str) for record in records):
         kind = string_kind or Lines()
         return kind, kind.of(list(records))
@@ -78,17 +80,33 @@ def _check_alike(records: list[Any]) -> None:
             )
 
 
-def _from_frame(records: Any, bins: int | None) -> tuple[Kind, Dataset]:
-    """Read a pandas frame, which has ``itertuples``, or a polars frame, which has ``rows``."""
-    pandas = hasattr(records, "itertuples")
+def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
+    """The column names and the rows of text of a frame, or of rows with columns ``names``."""
+    if getattr(records, "columns", None) is not None:
+        names, cells, _ = _frame_cells(records)
+        return names, cells
+    rows = [[as_text(cell, "str") for cell in row] for row in _as_sequence(records)]
+    wrong = next((i for i, row in enumerate(rows, 1) if len(row) != len(names)), None)
+    if wrong is not None:
+        raise InputError(f"data: row {wrong} has {len(rows[wrong - 1])} cells, not {len(names)}")
+    return names, rows
+
+
+def _frame_cells(records: Any) -> tuple[list[str], list[list[str]], tuple[str, ...]]:
+    """The names, cells and types of a data frame."""
+    pandas = hasattr(records, "itertuples")  # polars has rows
     rows = list(records.itertuples(index=False, name=None) if pandas else records.rows())
     names = [str(name) for name in records.columns]
     if len(set(names)) < len(names):
         raise InputError("data: two columns of the frame have the same name")
     types = tuple(map(type_of, zip(*rows, strict=True)))
-    cells = [_cells(i, row, types) for i, row in enumerate(rows, 1)]
-    frame = "pandas" if pandas else "polars"
-    return Table(), _table(names, cells, bins, types=types, frame=frame)
+    return names, [list(map(as_text, row, types)) for row in rows], types
+
+
+def _from_frame(records: Any, columns: Mapping[str, str] | None) -> tuple[Kind, Dataset]:
+    names, cells, types = _frame_cells(records)
+    frame = "pandas" if hasattr(records, "itertuples") else "polars"
+    return Table(), _table(names, cells, columns, types=types, frame=frame)
 
 
 def _is_row(record: Any) -> bool:
@@ -98,19 +116,12 @@ def _is_row(record: Any) -> bool:
     return isinstance(record, list | tuple) and any(isinstance(cell, str) for cell in record)
 
 
-def _cells(number: int, row: Sequence[Any], types: tuple[str, ...] = ()) -> list[str]:
-    for column, cell in enumerate(row, 1):
-        if is_missing(cell):
-            where = f"row {number}, column {column}"
-            raise InputError(f"data: {where}: missing value; replace it, as df.fillna('?') does")
-    return list(map(as_text, row, types or ("str",) * len(row)))
-
-
-def _table(names: list[str], rows: list[list[str]], bins: int | None, **options: Any) -> Dataset:
+def _table(
+    names: list[str], rows: list[list[str]], kinds: Mapping[str, str] | None, **options: Any
+) -> Dataset:
     if len(rows) < 2 or len({len(row) for row in rows}) > 1:
         raise InputError("data: a table needs at least 2 rows, all of the same length")
-    rows, edges = bin_columns(rows, bins)
-    return Dataset(rows, TableCodec.of(names, rows, bins=edges, **options))
+    return Dataset(rows, TableCodec.of(names, rows, kinds=kinds, **options))
 
 
 def _array(records: Any) -> Dataset:

@@ -4,18 +4,17 @@ import importlib.util
 import itertools
 import string
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from discrete_meanflow.data.array_codec import ArrayCodec, read_array
-from discrete_meanflow.data.cells import bin_columns
 from discrete_meanflow.data.chemistry import choose_symbols, draw_molecule, parse_molecule
 from discrete_meanflow.data.codec import Codec, Dataset
 from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
-from discrete_meanflow.data.read_table import read_parquet, read_table
+from discrete_meanflow.data.read_table import Rows, read_parquet, read_table
 from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.data.text_codec import TextCodec
@@ -194,36 +193,36 @@ class TokenisedWindows(Windows):
 
 @dataclass
 class Table(Kind):
-    """Rows of categorical columns: delimited text or Parquet.
+    """Rows of levels, numbers, dates and times: delimited text or Parquet.
 
     Args:
-        bins: number of bins for numeric columns with more values; None keeps all values.
         header: whether the first row names the columns; None guesses.
-        missing: replaces empty cells; if None, an empty cell is an error.
         drop: columns to leave out.
+        column_kinds: ``levels`` or ``number`` for columns that are not what their cells look like.
     """
 
-    bins: int | None = None
     header: bool | None = None
-    missing: str | None = None
     drop: Sequence[str] = ()
+    column_kinds: Mapping[str, str] = field(default_factory=dict)
 
     name = "table"
     suffixes = (".csv", ".tsv", ".data", ".parquet")
     codec = TableCodec
 
-    def read(self, path: Path) -> Dataset:
+    def rows(self, path: Path) -> Rows:
+        """The rows of a file."""
         if ".parquet" in path.suffixes:
-            table = read_parquet(path, self.missing, self.drop)
-        else:
-            table = read_table(path, self.header, self.missing, self.drop)
+            return read_parquet(path, self.drop)
+        return read_table(path, self.header, self.drop)
+
+    def read(self, path: Path) -> Dataset:
+        table = self.rows(path)
         if len(table.rows) < 2:
             below = " below its header" * table.header
             raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
-        rows, bins = bin_columns(table.rows, self.bins)
-        names, _, delimiter, header, types = table
+        names, rows, delimiter, header, types = table
         codec = TableCodec.of(
-            names, rows, bins=bins, delimiter=delimiter, header=header, types=types
+            names, rows, types, self.column_kinds, delimiter=delimiter, header=header
         )
         return Dataset(rows, codec)
 

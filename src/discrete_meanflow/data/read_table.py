@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discrete_meanflow.data.cells import as_number, as_text, is_missing, type_of
+from discrete_meanflow.data.cells import MISSING, as_number, as_text, type_of
 from discrete_meanflow.data.content import open_decompressed, read_text
 from discrete_meanflow.errors import InputError, error_context
 
 DELIMITERS = (";", "\t", ",")  # the comma last: numbers may contain it
 SPACE = " "  # a delimiter only if every cell is a number
-EMPTY = ("", "nan", "NaN", "NAN")
+EMPTY = ("nan", "NaN", "NAN")  # besides cells without text
 
 
 class Rows(NamedTuple):
@@ -25,19 +25,13 @@ class Rows(NamedTuple):
     types: tuple[str, ...] = ()  # of the columns, if the file specifies them
 
 
-def read_table(
-    path: Path,
-    header: bool | None = None,
-    missing: str | None = None,
-    drop: Sequence[str] = (),
-) -> Rows:
-    """Read delimited text.
+def read_table(path: Path, header: bool | None = None, drop: Sequence[str] = ()) -> Rows:
+    """Read delimited text. Empty cells and NaN are missing.
 
     Args:
         header: whether the first row names the columns; None guesses. Without a header, columns
             are called c1, c2, ...
-        missing: replaces empty cells; if None, an empty cell is an error.
-        drop: columns to leave out. Their cells may be empty.
+        drop: columns to leave out.
     """
     content = read_text(path)
     delimiter = _find_delimiter(path, content)
@@ -50,9 +44,9 @@ def read_table(
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"two columns are named '{twice}'; rename one")
-    rows = rows[header:]
-    kept = _clean(names, rows, f"{path}, line", line_numbers[header:], missing, drop)
-    return Rows(kept, rows, delimiter, header)
+    kept = _kept(names, drop)
+    rows = [[MISSING if row[i] in EMPTY else row[i] for i in kept] for row in rows[header:]]
+    return Rows([names[i] for i in kept], rows, delimiter, header)
 
 
 def _parse_rows(path: Path, content: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
@@ -102,55 +96,37 @@ def _find_delimiter(path: Path, content: str) -> str:
     return [*consistent_delimiters(lines), *present, ","][0]
 
 
-def _clean(
-    names: list[str],
-    rows: list[list[Any]],
-    where: str,
-    numbers: Sequence[int],
-    missing: str | None,
-    drop: Sequence[str],
-) -> list[str]:
-    """Drop columns and replace empty cells of ``rows`` in place; return the names that stay.
-
-    Args:
-        where: precedes the number of a row in an error message.
-        numbers: of the rows in the file.
-        missing: replaces empty cells; if None, an empty cell is an error.
-    """
+def _kept(names: Sequence[str], drop: Sequence[str]) -> list[int]:
+    """The numbers of the columns that are not dropped."""
     for name in drop:
         if name not in names:
             raise InputError(f"--drop: no column '{name}'; the columns are {', '.join(names)}")
     kept = [i for i, name in enumerate(names) if name not in drop]
-    if drop and not kept:
+    if not kept:
         raise InputError("--drop: no column is left; keep at least one")
-    empty = []
-    for number, row in zip(numbers, rows, strict=True):
-        empty += [(number, i + 1) for i in kept if _is_empty(row[i])]
-        row[:] = [missing if _is_empty(row[i]) else row[i] for i in kept]
-    if empty and not missing:
-        number, column = empty[0]
-        raise InputError(
-            f"{where} {number}, column {column}: empty cell ({len(empty):,} in total); "
-            "--missing '?' makes empty cells a value of their own, or remove such rows"
-        )
-    return [names[i] for i in kept]
-
-
-def _is_empty(cell: Any) -> bool:
-    return cell in EMPTY if isinstance(cell, str) else is_missing(cell)
+    return kept
 
 
 def _has_header(rows: list[list[str]]) -> bool:
     """Guess whether the first row names the columns.
 
     It does if its cells are distinct, not all numbers, and none occurs in its column below,
-    although some column below repeats a cell: without repeats, every row is new.
+    although some column below repeats a cell: without repeats, every row is new. A word above
+    numbers is a name too.
     """
-    first, columns = rows[0], [list(column) for column in zip(*rows[1:], strict=True)]
+    first, columns = rows[0], [set(column) for column in zip(*rows[1:], strict=True)]
     if not columns or len(set(first)) != len(first) or None not in map(as_number, first):
         return False
-    repeats = any(len(set(column)) < len(column) for column in columns)
-    return repeats and all(c not in column for c, column in zip(first, columns, strict=True))
+    repeats = any(len(column) < len(rows) - 1 for column in columns)
+    pairs = list(zip(first, columns, strict=True))
+    above_numbers = any(
+        as_number(cell) is None and all(map(_is_number_or_empty, column)) for cell, column in pairs
+    )
+    return (repeats or above_numbers) and all(cell not in column for cell, column in pairs)
+
+
+def _is_number_or_empty(cell: str) -> bool:
+    return not cell or as_number(cell) is not None
 
 
 def import_pyarrow() -> tuple[Any, Any]:
@@ -163,7 +139,7 @@ def import_pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def read_parquet(path: Path, missing: str | None = None, drop: Sequence[str] = ()) -> Rows:
+def read_parquet(path: Path, drop: Sequence[str] = ()) -> Rows:
     """Read Parquet; cells become text, and ``types`` keeps their types."""
     arrow, parquet = import_pyarrow()
     try:
@@ -172,9 +148,10 @@ def read_parquet(path: Path, missing: str | None = None, drop: Sequence[str] = (
             content = parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
         names = list(content.column_names)
         columns = [column.to_pylist() for column in content.columns]
-        rows = list(map(list, zip(*columns, strict=True)))
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
-    kept = _clean(names, rows, f"{path}, row", range(1, len(rows) + 1), missing, drop)
-    types = tuple(map(type_of, zip(*rows, strict=True)))
-    return Rows(kept, [list(map(as_text, row, types)) for row in rows], types=types)
+    kept = _kept(names, drop)
+    types = tuple(type_of(columns[i]) for i in kept)
+    cells = [[as_text(cell, t) for cell in columns[i]] for i, t in zip(kept, types, strict=True)]
+    rows = list(map(list, zip(*cells, strict=True)))
+    return Rows([names[i] for i in kept], rows, types=types)

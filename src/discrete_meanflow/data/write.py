@@ -74,8 +74,8 @@ def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
         by_suffix = {".tsv": "\t", ".csv": codec.delimiter if codec.delimiter == ";" else ","}
         delimiter = next((by_suffix[s] for s in suffixes if s in by_suffix), codec.delimiter)
         # The csv module does not quote a lone carriage return; the dialect unix quotes all cells.
-        columns = {codec.names, *codec.levels} if codec.header else set(codec.levels)
-        dialect = "unix" if any("\r" in cell for cells in columns for cell in cells) else "excel"
+        texts = [*codec.names * codec.header, *(x for c in codec.columns for x in c.leaf_names())]
+        dialect = "unix" if any("\r" in text for text in texts) else "excel"
         table = csv.writer(out, dialect, delimiter=delimiter, lineterminator="\n")
         if codec.header:
             table.writerow(codec.names)
@@ -88,14 +88,15 @@ def _parquet_writer(path: Path, codec: TableCodec) -> Iterator[Write]:
     arrow, parquet = import_pyarrow()
     types = {
         "bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(),
+        "date": arrow.date32(), "datetime": arrow.timestamp("us"), "time": arrow.time64("us"),
         "str": arrow.string(),
     }  # fmt: skip
-    schema = arrow.schema([(n, types[t]) for n, t in zip(codec.names, codec.types, strict=True)])
+    schema = arrow.schema([(column.name, types[column.type]) for column in codec.columns])
 
     def write(rows: Sequence[Sequence[str]]) -> None:
-        columns = zip(codec.values, zip(*rows, strict=True), strict=True)
-        cells = [arrow.array([value[c] for c in column]) for value, column in columns]
-        out.write_table(arrow.Table.from_arrays(cells, schema=schema))
+        cells = zip(codec.columns, schema.types, zip(*rows, strict=True), strict=True)
+        arrays = [arrow.array([c.value(x) for x in texts], kind) for c, kind, texts in cells]
+        out.write_table(arrow.Table.from_arrays(arrays, schema=schema))
 
     with output_path(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
@@ -28,16 +29,26 @@ class Conditions:
         tokens: of the observed positions, ``(patterns, D)``.
         observed: bool of the same shape.
         count: records for each pattern.
+        known: of each pattern, the cells that tokens determine only in part.
     """
 
     tokens: State
     observed: Tensor
     count: int
+    known: tuple[dict[int, str], ...] = ()
 
     @property
     def total(self) -> int:
         """Number of records."""
         return self.count * len(self.tokens)
+
+    def decode(self, codec: Codec, tokens: State, first: int = 0) -> Any:
+        """Records with their known cells; the first of them has number ``first``."""
+        records = codec.decode(tokens)
+        if not any(self.known):
+            return records
+        numbers = range(first, first + len(tokens))
+        return codec.bare.restore(records, [self.known[i // self.count] for i in numbers])
 
     def groups(self) -> Iterator[tuple[int, State, Tensor]]:
         """Numbers of records with their tokens and observed positions, in order.
@@ -55,9 +66,11 @@ class Conditions:
 def read_conditions(codec: Codec, options: SampleOptions) -> Conditions:
     """The conditions of all records. Every pattern is checked."""
     label = None if options.label is None else str(options.label)
+    patterns = [options.infill]
     fixed = [codec.fix(options.infill, label)]
     if options.infill_file is not None:
-        fixed = list(_fixed_by_lines(options.infill_file, codec, options.infill, label))
+        patterns = list(_patterns_of_lines(options.infill_file, options.infill))
+        fixed = list(_fixed_by_lines(options.infill_file, codec, patterns, label))
     tokens = numpy.zeros((len(fixed), codec.length), numpy_token_dtype(codec.vocabulary))
     observed = numpy.zeros(tokens.shape, bool)
     for row, positions in enumerate(fixed):
@@ -66,18 +79,25 @@ def read_conditions(codec: Codec, options: SampleOptions) -> Conditions:
             raise InputError(f"{line}guidance needs a condition: set infill or a class")
         tokens[row, list(positions)] = list(positions.values())
         observed[row, list(positions)] = True
-    return Conditions(torch.from_numpy(tokens), torch.from_numpy(observed), options.n)
+    known = tuple(map(codec.bare.known_cells, patterns))
+    return Conditions(torch.from_numpy(tokens), torch.from_numpy(observed), options.n, known)
 
 
-def _fixed_by_lines(
-    path: Path, codec: Codec, patterns: tuple[str, ...], label: str | None
-) -> Iterator[dict[int, int]]:
-    """What each line of a file fixes, together with the patterns and the class of all records."""
+def _patterns_of_lines(path: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The pattern of each line of a file, after those of all records."""
     lines = list(iter_lines(path))
     if not lines[-1]:  # after the last line break
         lines.pop()
     if not lines:
         raise InputError(f"{path} is empty: it contains no pattern")
-    for number, line in enumerate(lines, 1):
+    for line in lines:
+        yield (*patterns, line) if line else patterns
+
+
+def _fixed_by_lines(
+    path: Path, codec: Codec, patterns: list[tuple[str, ...]], label: str | None
+) -> Iterator[dict[int, int]]:
+    """What the patterns of each line of a file fix, together with the class of all records."""
+    for number, line in enumerate(patterns, 1):
         with error_context(f"{path}, line {number}"):
-            yield codec.fix((*patterns, line) if line else patterns, label)
+            yield codec.fix(line, label)

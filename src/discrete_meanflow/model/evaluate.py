@@ -72,6 +72,9 @@ class Evaluator:
         self.kind, self.codec = config.kind, config.codec.bare
         length = self.codec.length  # without the class
         self.train, self.reference = train[:, :length], reference[:, :length]
+        self.compared = slice(None)  # positions whose pairs are compared
+        if isinstance(self.codec, TableCodec):
+            self.compared = self.codec.first_positions
 
     def __call__(self, x: State, bits: float | None = None) -> Json:
         """Score records ``x``; ``bits`` per symbol come from a reference LM."""
@@ -97,7 +100,8 @@ class Evaluator:
             scores["bits"] = bits
             scores["entropy"] = text.letter_entropy(x, codec.vocabulary)
         if isinstance(codec, TableCodec):
-            scores["valid"] = two_samples.pairs_seen(x, self.train, codec.vocabulary)
+            rows, known = x[:, self.compared], self.train[:, self.compared]
+            scores["valid"] = two_samples.pairs_seen(rows, known, codec.vocabulary)
         if (valid := self.kind.valid(records)) is not None:
             scores["valid"] = sum(valid) / len(valid)
         return scores
@@ -105,7 +109,8 @@ class Evaluator:
     def _distances(self, x: State) -> Json:
         codec, reference, n = self.codec, self.reference, self.codec.vocabulary
         if not isinstance(codec, TextCodec | SubwordCodec):
-            return {"pair TV": two_samples.column_pair_tv(x, reference, n)}
+            rows, real = x[:, self.compared], reference[:, self.compared]
+            return {"pair TV": two_samples.column_pair_tv(rows, real, n)}
         return {
             "pair TV": two_samples.ngram_tv(x, reference, n, 2, codec.pad),
             "triple TV": two_samples.ngram_tv(x, reference, n, 3, codec.pad),

@@ -4,14 +4,14 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from discrete_meanflow.data.from_python import dataset_from_python
+from discrete_meanflow.data.from_python import dataset_from_python, rows_from_python
 from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
 from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.device import find_device
@@ -19,9 +19,11 @@ from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.forest import check_scikit_learn
 from discrete_meanflow.model import run_folder
+from discrete_meanflow.model.conditions import read_conditions
 from discrete_meanflow.model.eval_samples import draw
 from discrete_meanflow.model.evaluate import evaluate
 from discrete_meanflow.model.export import export
+from discrete_meanflow.model.fill import Holes, fill, table_codec
 from discrete_meanflow.model.options import (
     Device,
     EvaluateOptions,
@@ -85,7 +87,7 @@ class OneStepModel:
         labels: Any = None,
         kind: str | None = None,
         tokenizer: str | Path | None = None,
-        bins: int | None = None,
+        columns: Mapping[str, str] | None = None,
         on_progress: OnProgress = _ignore,
     ) -> "OneStepModel":
         """Train on records.
@@ -107,13 +109,13 @@ class OneStepModel:
             labels: the class of each record, or the column that contains it.
             kind: what strings are: lines (default), smiles or fasta.
             tokenizer: a Hugging Face tokenizers JSON; strings become subwords.
-            bins: number of quantile bins for numeric columns.
+            columns: ``levels`` or ``number`` for columns that are not what they look like.
             on_progress: called with a ``ProgressEvent`` after each block of steps.
         """
         options = FitOptions(
             minutes, iterations, size, batch, accumulate, method, matching, seed, held_out, device
         )
-        chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), bins)
+        chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), columns)
         if labels is not None:
             dataset = add_classes(dataset, labels)
         distributed = Distributed(device=find_device(options.device))
@@ -216,7 +218,9 @@ class OneStepModel:
             top_p=top_p,
             refine=refine,
         )
-        tokens = torch.cat(list(sample_tokens(self.kernel, self.config, options)))
+        conditions = read_conditions(self.config.codec, options)
+        chunks = sample_tokens(self.kernel, self.config, options, conditions)
+        tokens = torch.cat(list(chunks))
         note = (
             None if self._warned else sampling_note(self.folder, self.config, options.steps, refine)
         )
@@ -224,8 +228,26 @@ class OneStepModel:
             warnings.warn(note, stacklevel=2)
             self._warned = True
         codec = self.config.codec
-        records = codec.bare.as_given(codec.decode(tokens))
+        records = codec.bare.as_given(conditions.decode(codec, tokens))
         return (records, codec.classes_in(tokens)) if labels else records
+
+    def fill(
+        self, rows: Any, draws: int = 1, steps: int | None = None, *, seed: int | None = None
+    ) -> Any:
+        """Fill the missing cells of a frame or of rows, each row given its other cells.
+
+        Args:
+            rows: a pandas or polars frame, or a list of rows in the order of the columns; None and
+                NaN are missing. A column that the frame lacks is missing in all rows.
+            draws: completed rows for each row, one after the other.
+            steps: function evaluations per row; by default 1, or what the method needs.
+            seed: random seed; by default a new one each time.
+        """
+        codec = table_codec(self.config)
+        names, cells = rows_from_python(rows, codec.names)
+        holes = Holes.of(codec, names, cells)
+        options = SampleOptions(draws, steps, seed)
+        return codec.as_given(fill(self.kernel, self.config, holes, options))
 
     def evaluate(
         self,

@@ -75,9 +75,9 @@ class ReadOptions:
         tokenizer: Hugging Face tokenizers JSON; lines and windows become subwords instead of
             characters.
         header: Whether the first row of a table names its columns.
-        missing: Value for the empty cells of a table; without it they are an error.
         drop: Columns of a table to leave out, such as row identifiers.
-        bins: Number of quantile bins for numeric columns.
+        columns: COLUMN=levels or COLUMN=number, for columns of a table that are not what
+            their cells look like: numbers that are codes, say.
         label: Classes of the records: a column of the table, an array of the .npz, a .npy file,
             or a text file with one class per line.
     """
@@ -87,10 +87,17 @@ class ReadOptions:
     pad: bool = True
     tokenizer: Annotated[Path | None, optional("FILE")] = None
     header: Literal["auto", "yes", "no"] = "auto"
-    missing: Annotated[str | None, optional("TEXT")] = None
     drop: Annotated[tuple[str, ...], optional("COLUMN ...")] = ()
-    bins: Annotated[int | None, optional("N")] = None
+    columns: Annotated[tuple[str, ...], optional("COLUMN=KIND ...")] = ()
     label: Annotated[str | None, optional("WHERE")] = None
+
+    @property
+    def column_kinds(self) -> dict[str, str]:
+        """The kind of each column that ``columns`` names."""
+        pairs = [text.rpartition("=")[::2] for text in self.columns]
+        if wrong := next((kind for name, kind in pairs if not name), None):
+            raise InputError(f"--columns {wrong}: write COLUMN=levels or COLUMN=number")
+        return dict(pairs)
 
 
 @dataclass(frozen=True)

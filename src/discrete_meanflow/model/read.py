@@ -18,10 +18,9 @@ from discrete_meanflow.model.options import ReadOptions
 
 # Options that only one kind of data has.
 OPTION_KINDS: dict[str, type[Kind]] = {
-    "bins": Table,
     "header": Table,
-    "missing": Table,
     "drop": Table,
+    "columns": Table,
     "length": Windows,
 }
 
@@ -70,7 +69,7 @@ def choose_kind(path: Path, options: ReadOptions) -> Kind:
         kind = kinds.Tokenised(options.tokenizer)
     elif isinstance(kind, Table):
         header = {"auto": None, "yes": True, "no": False}[options.header]
-        kind = Table(options.bins, header, options.missing, options.drop)
+        kind = Table(header, options.drop, options.column_kinds)
     for name, owner in OPTION_KINDS.items():
         is_set = getattr(options, name) != getattr(ReadOptions, name)
         if is_set and not isinstance(kind, owner):

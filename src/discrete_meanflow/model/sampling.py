@@ -16,7 +16,11 @@ from discrete_meanflow.types import Tokens
 
 
 def sample_tokens(
-    kernel: Kernel, config: Config, options: SampleOptions, conditions: Conditions | None = None
+    kernel: Kernel,
+    config: Config,
+    options: SampleOptions,
+    conditions: Conditions | None = None,
+    allowed: Tensor | None = None,
 ) -> Iterator[Tokens]:
     """Yield the tokens of all records in chunks. Options are checked before the first.
 
@@ -25,6 +29,7 @@ def sample_tokens(
         config: the config of the run.
         options: how to sample; ``options.n`` records for each pattern.
         conditions: of the options, if they are read already.
+        allowed: symbols each position may have, bool ``(D, V)``; None allows all.
     """
     codec, device = config.codec, kernel.device
     conditions = conditions or read_conditions(codec, options)
@@ -37,7 +42,7 @@ def sample_tokens(
         raise InputError(f"refine: method {config.plan.method} has no step from noise to records")
     make = RefiningSampler if options.refine else method.sampler
     steps = options.steps or config.plan.default_steps(codec)
-    sampler = make(kernel, steps, _processors(options), options.guidance)
+    sampler = make(kernel, steps, _processors(options, allowed), options.guidance)
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
     process, bf16 = config.plan.process(codec), config.plan.samples_in_bf16(device)
@@ -62,8 +67,8 @@ def _check_beginnings(conditions: Conditions) -> None:
         )
 
 
-def _processors(options: SampleOptions) -> list[LogitProcessor]:
-    processors = []
+def _processors(options: SampleOptions, allowed: Tensor | None) -> list[LogitProcessor]:
+    processors = [] if allowed is None else [logits.only(allowed)]
     if options.temperature is not None:
         processors.append(logits.temperature(options.temperature))
     if options.top_p is not None:

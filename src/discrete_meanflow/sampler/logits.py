@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.types import Logits
@@ -34,6 +35,11 @@ def top_p(mass: float) -> LogitProcessor:
         return logits.masked_fill(cut, -torch.inf)
 
     return keep
+
+
+def only(allowed: Tensor) -> LogitProcessor:
+    """Keep the symbols that each position may have: bool ``(D, V)``."""
+    return lambda logits: logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
 
 def forbid(symbol: int) -> LogitProcessor:

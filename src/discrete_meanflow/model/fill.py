@@ -1,0 +1,113 @@
+"""Fill the holes of a table: generate the empty cells of each row given its other cells."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_meanflow.data.cells import MISSING
+from discrete_meanflow.data.column import Column
+from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.model.conditions import Conditions
+from discrete_meanflow.model.options import SampleOptions
+from discrete_meanflow.model.run_folder import Config
+from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.types import State
+
+
+@dataclass(frozen=True)
+class Holes:
+    """Rows of a table with holes, as conditions.
+
+    Args:
+        codec: of the table.
+        rows: in the columns of the codec; a hole is a missing cell.
+        tokens: of the known cells, ``(rows, D)``.
+        observed: bool of the same shape; False in holes and in cells that the training data lacks.
+    """
+
+    codec: TableCodec
+    rows: list[list[str]]
+    tokens: State
+    observed: Tensor
+
+    @classmethod
+    def of(cls, codec: TableCodec, names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Holes":
+        """The holes of rows whose columns are ``names``; columns that are left out are holes."""
+        for name in names:
+            if name not in codec.names:
+                raise InputError(
+                    f"fill: no column '{name}' in the run; its columns are {', '.join(codec.names)}"
+                )
+        place = {name: i for i, name in enumerate(names)}
+        ordered = [
+            [row[place[name]] if name in place else MISSING for name in codec.names] for row in rows
+        ]
+        if not ordered:
+            raise InputError("fill: the table has no rows")
+        tokens = torch.zeros(len(ordered), codec.length, dtype=torch.long)
+        observed = torch.zeros(len(ordered), codec.length, dtype=torch.bool)
+        for column, cells in zip(codec.columns, zip(*ordered, strict=True), strict=True):
+            known = _known(column, set(cells))
+            rows_known = [i for i, cell in enumerate(cells) if cell in known]
+            if not rows_known:
+                continue
+            where = codec.positions[column.name]
+            paths = [column.path(known[cells[i]]) for i in rows_known]
+            tokens[rows_known, where] = torch.tensor(paths)
+            observed[rows_known, where] = True
+            for i in rows_known:
+                ordered[i][codec.names.index(column.name)] = known[cells[i]]
+        return cls(codec, ordered, tokens, observed)
+
+    @property
+    def unknown(self) -> int:
+        """Number of cells with values that the training data lacks: kept, but no condition."""
+        first = self.observed[:, self.codec.first_positions]
+        present = sum(cell != MISSING for row in self.rows for cell in row)
+        return present - int(first.sum())
+
+    def restore(self, records: list[list[str]], draws: int) -> list[list[str]]:
+        """Generated rows, ``draws`` for each row with holes, with the cells that were known."""
+        return [
+            [cell if cell != MISSING else made for cell, made in zip(row, record, strict=True)]
+            for row, record in zip(
+                (row for row in self.rows for _ in range(draws)), records, strict=True
+            )
+        ]
+
+
+def _known(column: Column, cells: set[str]) -> dict[str, str]:
+    """The cells that are no holes and that the training data has, as the column writes them."""
+    known = {}
+    for cell in cells - {MISSING}:
+        with suppress(InputError):
+            known[cell] = column.written(cell)
+    return known
+
+
+def fill(kernel: Kernel, config: Config, holes: Holes, options: SampleOptions) -> list[list[str]]:
+    """Rows without holes, ``options.n`` draws for each row, one after the other."""
+    conditions = Conditions(holes.tokens, holes.observed, options.n)
+    allowed = holes.codec.allowed.clone()
+    for column in holes.codec.columns:
+        if (token := column.missing_token) is not None:
+            allowed[holes.codec.positions[column.name].start, token] = False
+    chunks = sample_tokens(kernel, config, options, conditions, allowed)
+    records = holes.codec.decode(torch.cat(list(chunks)))
+    return holes.restore(records, options.n)
+
+
+def table_codec(config: Config) -> TableCodec:
+    """The codec of a run on a table."""
+    codec = config.codec
+    if not isinstance(codec, TableCodec):
+        raise InputError(
+            f"fill is for tables, and this run is {config.kind.name}; dmf sample --infill "
+            "completes other records"
+        )
+    return codec
