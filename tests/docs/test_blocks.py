@@ -153,15 +153,17 @@ def write_files():
     tokens.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokens.save("tokenizer.json")
     molecules = ["CC(=O)" + "C" * n + x for n in range(12) for x in ("", "O", "N", "Cl", "F")]
-    rows = ["id,colour,price,letter"]
-    rows += [f"{i},{('red', 'blue', 'grey')[i % 3]},{i % 30},{'abc'[i % 3]}" for i in range(90)]
+    colours, header = ("red", "blue", "grey"), "id,colour,price,zip,letter"
+    rows = [f"{i},{colours[i % 3]},{i % 30},{i % 7},{'abc'[i % 3]}" for i in range(90)]
+    holes = [f"{i},{'' if i % 2 else 'red'},,{i % 7},a" for i in range(9)]
     family = [f">{i}\n--AC{''.join(g.choice(list('ACDE-'), 6))}" for i in range(60)]
     texts = {
         "names.txt": names,
         "patterns.txt": ["ma", "", "no"],
         "story.txt": ["it was a dark and stormy night.\n"] * 40,
         "molecules.smi": molecules,
-        "table.csv": rows,
+        "table.csv": [header, *rows],
+        "holes.csv": [header, *holes],
         "family.fasta": family,
     }
     for name, lines in texts.items():
