@@ -61,6 +61,12 @@ def test_every_public_name_is_documented(site):
             assert f"discrete_meanflow.{name}" in documented, name
 
 
+def test_no_docstring_reads_as_a_list_of_letters(site):
+    """``states: n.`` would become item n of a list."""
+    for page in (site / "reference/api").rglob("*.html"):
+        assert not re.findall(r'<ol class="(?:lower|upper)alpha', page.read_text()), page.name
+
+
 def test_formulas_show_in_a_browser(site, browser):
     page = browser.new_page(viewport={"width": 390, "height": 800})
     errors, requests = [], []
