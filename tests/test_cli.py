@@ -48,6 +48,15 @@ def test_help_shows_all_commands_without_importing_torch(monkeypatch):
     assert "--version" in done.stdout
 
 
+def test_help_whose_reader_has_left_is_no_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "discrete_meanflow", "--help"]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_version_option_prints_the_version():
     assert dmf("--version", check=0).stdout == f"dmf {__version__}\n"
 

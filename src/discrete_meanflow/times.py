@@ -138,7 +138,7 @@ class ClockUniform(TimeSampler):
     For continuous states over V symbols.
 
     Args:
-        vocabulary: V.
+        vocabulary: number of symbols V.
         full_interval_fraction: fraction of the pairs that are (0, 1), the step of one-step
             generation.
     """

@@ -1,5 +1,6 @@
 """The site builds without warnings, opens without a network and documents every public name."""
 
+import html
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import nbformat
 import pytest
+from fontTools.ttLib import TTFont
 from sphinx.util.inventory import InventoryFile
 
 import discrete_meanflow as dmf
@@ -42,12 +44,28 @@ def test_formulas_are_mathml(site, name):
     assert "$" not in prose
 
 
+def test_the_font_has_every_character_of_the_formulas(site):
+    pages = "".join(page.read_text() for page in site.rglob("*.html"))
+    formulas = "".join(re.findall(r"<math .*?</math>", pages, re.S))
+    used = set(html.unescape(re.sub(r"<[^>]*>", "", formulas)))
+    font = TTFont(DOCS / "extensions/stix-two-math/subset.woff")
+    assert "MATH" in font, "without this table, subscripts are not lowered"
+    missing = {c for c in used if ord(c) not in font.getBestCmap()}
+    assert not missing, "make a larger subset of STIX Two Math with pyftsubset"
+
+
 def test_every_public_name_is_documented(site):
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     documented = set(inventory.data["py:class"]) | set(inventory.data["py:function"])
     for name in dmf.__all__:
         if not isinstance(getattr(dmf, name), type(os)):  # a submodule
             assert f"discrete_meanflow.{name}" in documented, name
+
+
+def test_no_docstring_reads_as_a_list_of_letters(site):
+    """``states: n.`` would become item n of a list."""
+    for page in (site / "reference/api").rglob("*.html"):
+        assert not re.findall(r'<ol class="(?:lower|upper)alpha', page.read_text()), page.name
 
 
 def test_formulas_show_in_a_browser(site, browser):
@@ -59,8 +77,13 @@ def test_formulas_show_in_a_browser(site, browser):
     formulas = "[...document.querySelectorAll('math')]"
     heights = page.evaluate(f"{formulas}.map(m => m.getBoundingClientRect().height)")
     width = page.evaluate("document.documentElement.scrollWidth")
+    lowered = page.evaluate(
+        "[...document.querySelectorAll('msub')].map(m => [...m.children].map("
+        "c => c.getBoundingClientRect().top)).map(([base, index]) => index - base)"
+    )
     page.close()
     assert min(heights) > 5
+    assert min(lowered) > 2, "a subscript stands beside its letter instead of below it"
     assert max(heights) > 30, "no fraction is drawn"
     assert width <= 390, "the page scrolls sideways"
     assert not errors

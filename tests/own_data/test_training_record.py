@@ -76,12 +76,12 @@ def test_poor_run_says_so_once(copied, monkeypatch, capsys):
 
 
 def test_training_prints_the_note_at_its_end(tmp_path, monkeypatch, capsys):
-    folder = prepared(tmp_path / "run")
+    folder = prepared(tmp_path / "a run")
     code, out, _ = in_process(monkeypatch, capsys, "train", "--resume", folder, "--device", "cpu")
     assert code == 0
     *_, note, last = out.splitlines()
     assert note == f"note: {note_of(folder)}"
-    assert last.startswith("trained: ")
+    assert last == f"trained: {folder}; next: dmf sample '{folder}'"
 
 
 def test_advice_depends_on_the_steps_that_help(copied, monkeypatch):

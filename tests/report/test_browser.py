@@ -84,6 +84,8 @@ def test_phone_needs_no_horizontal_scrolling(opened, scheme):
     page = opened(PHONE, scheme)
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
+    for verdict in page.locator("table.claims .verdict").all():
+        assert verdict.bounding_box()["x"] + 20 < PHONE, "the verdict is out of sight"
     background, ink = page.evaluate(
         "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
     )

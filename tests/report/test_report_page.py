@@ -73,6 +73,11 @@ def test_folders_without_runs_are_one_line(tmp_path, capsys):
         assert err.count("\n") == 1
 
 
+def test_report_without_runs_is_one_line(capsys):
+    assert run_command("report") == 2
+    assert "dmf: report needs a run folder" in capsys.readouterr().err
+
+
 def test_report_is_written_where_it_is_said(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = prepared(tmp_path / "run")

@@ -5,7 +5,7 @@ from typing import Any
 from dmf_reproduction.report.table import grid_markdown, origin
 
 Json = dict[str, Any]
-NO_RECORD = "`results/compare` has no record yet: `dmf reproduce compare --data DATA` makes it."
+NO_RECORD = "Not measured yet: `dmf reproduce compare --data DATA` makes these tables."
 SHOWN = ("1", "2", "4", "16", "64", "256")
 
 

@@ -117,6 +117,7 @@ def _parse(commands: dict[str, type]) -> Callable[[], None]:
     except SystemExit as stop:
         if stop.code:
             raise InputError(_one_line(message.getvalue())) from None
+        sys.stdout.flush()  # the help: its reader may have left
         raise
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import errno
+import os
 import sys
 import tempfile
 import traceback
@@ -19,10 +20,13 @@ def run_guarded(action: Callable[[], object]) -> int:
     """Run a command; return 0 (done), 2 (bad input), 70 (internal error) or 130 (stopped).
 
     Bad input and lack of memory print one line. An internal error writes its traceback to a log.
+    A command whose reader has left, as in ``dmf --help | head``, is done.
     """
     try:
         with sigterm_as_interrupt():
             action()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
     except InputError as error:
         return _fail(" ".join(str(error).split()), BAD_INPUT)
     except Interrupted as stop:

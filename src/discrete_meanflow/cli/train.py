@@ -47,22 +47,23 @@ class Train:
         distributed = Distributed.from_environment(find_device(self.fit.device))
         console = Console(quiet=not distributed.first)
         folder = self.resume or self.out or self.default_folder
+        name = shlex.quote(str(folder))  # as commands take it
         config: Config | None = None
         with distributed.first_before_others() as first:
             if first and self.resume is None:
                 config = self._prepare(folder, console, distributed)
         config = config or read_config(folder)
         if is_trained(folder):
-            print_line(console, f"{folder} is already trained; next: dmf sample {folder}")
+            print_line(console, f"{folder} is already trained; next: dmf sample {name}")
             return
         try:
             _train(folder, config, console, distributed)
         except (Interrupted, KeyboardInterrupt) as stop:
-            raise type(stop)(f"dmf train --resume {folder}") from None
+            raise type(stop)(f"dmf train --resume {name}") from None
         for note in (divergence_note(folder), sampling_note(folder, config)):
             if note is not None:
                 print_line(console, f"note: {note}")
-        print_line(console, f"trained: {folder}; next: dmf sample {folder}")
+        print_line(console, f"trained: {folder}; next: dmf sample {name}")
 
     def _prepare(self, folder: Path, console: "Console", distributed: "Distributed") -> "Config":
         """Read the file and write a new run folder."""

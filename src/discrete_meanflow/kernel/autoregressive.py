@@ -16,7 +16,7 @@ class AutoregressiveKernel(EndpointKernel):
 
     Args:
         network: a causal network.
-        states: n.
+        states: number of symbols n.
         mask: the noise symbol, if there is one. It has probability 0.
     """
 

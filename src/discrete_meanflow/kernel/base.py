@@ -34,7 +34,7 @@ class Kernel(nn.Module, ABC):
 
     @property
     def states(self) -> int:
-        """n."""
+        """Number of states n."""
         return self.space.size
 
     def forward(self, x: State, r: Times, t: Times) -> Logits:

@@ -31,7 +31,7 @@ def sampling_floor(p: Probs, draws: int, g: torch.Generator, repeats: int = 200)
 
     Args:
         p: shape ``(*batch, n)``; the result has shape ``(*batch,)``.
-        draws: N.
+        draws: number of draws N.
         repeats: number of simulated samples.
     """
     if draws < 1 or repeats < 1:

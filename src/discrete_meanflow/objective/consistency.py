@@ -24,8 +24,8 @@ class ConsistencyLoss(Objective):
     enter at late times r only.
 
     Args:
-        states: V.
-        intervals: N.
+        states: number of symbols V.
+        intervals: number of steps N of the decoding clock.
     """
 
     needs = Needs(draws=0, continuous=True, data_ends=True)

@@ -27,8 +27,8 @@ class MomentMatching(Objective):
     which on one-hot vectors is a likely symbol. Use it with ``Grouped(times, particles)``.
 
     Args:
-        states: V.
-        particles: M. With one, the loss is a consistency loss.
+        states: number of symbols V.
+        particles: number of samples M of each law. With one, the loss is a consistency loss.
         intervals: N; the step from r to s covers 1/N of the decoding clock.
     """
 

@@ -17,8 +17,8 @@ class TransitionKL(Objective):
     r = 0 the noise is exactly that of the source. As T grows the bound becomes that of ``RateKL``.
 
     Args:
-        steps: T.
-        ce_weight: c.
+        steps: number of steps T of the chain.
+        ce_weight: weight c of the auxiliary cross-entropy.
     """
 
     needs = Needs(draws=0, data_ends=True)

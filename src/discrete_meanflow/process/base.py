@@ -40,7 +40,7 @@ class Process(nn.Module, ABC):
 
     @property
     def states(self) -> int:
-        """n."""
+        """Number of states n."""
         return self.space.size
 
     @abstractmethod

@@ -23,7 +23,7 @@ class OneHotFlow(SequenceProcess):
     Bridge: ``(1 - alpha) x + alpha q``, a point. Velocity given x1: ``(e_{x1} - x)/(1 - t)``.
 
     Args:
-        vocabulary: V.
+        vocabulary: number of symbols V.
         minibatch_ot: group size for minibatch optimal transport (Tong et al. 2023,
             arXiv:2302.00482): within a group, noise is assigned to nearby sequences, which
             straightens trajectories. 0 keeps noise independent of the data. Sequences with
