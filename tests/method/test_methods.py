@@ -9,6 +9,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.explore.run_view import RunView
 from discrete_meanflow.method import METHODS, find_method
 from discrete_meanflow.model import pacing
 from discrete_meanflow.model.likelihood import check_likelihood, likelihood, likelihood_line
@@ -108,10 +109,13 @@ def test_only_maps_from_noise_have_a_graph_and_are_refined(model, tmp_path):
     if model.config.plan.system.one_step:
         assert len(model.sample(3, 2, seed=0, refine=True)) == 3
         return
-    with pytest.raises(InputError, match="has no step from noise to records"):
+    with pytest.raises(InputError, match=r"has no step from noise to records"):
         model.export(tmp_path / "graph.onnx")
     with pytest.raises(InputError, match=r"refine: method .* has no step"):
         model.sample(3, 2, refine=True)
+    model.save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"has no step from noise .* use dmf sample"):
+        RunView(tmp_path / "run")
 
 
 def test_guidance_is_refused_where_there_is_none(model):
