@@ -1,6 +1,7 @@
 """Laws of all methods: each trains on a file's records, samples, conditions and resumes."""
 
 import json
+import re
 from typing import get_args
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.method import METHODS, find_method
+from discrete_meanflow.method import METHODS, find_method, registry
 from discrete_meanflow.model import pacing
 from discrete_meanflow.model.likelihood import check_likelihood, likelihood, likelihood_line
 from discrete_meanflow.model.options import FitOptions, MethodName
@@ -19,6 +20,7 @@ from discrete_meanflow.network import FlatMLP
 from own_records import ROWS, WORDS, train_by_command
 from test_cli import in_process
 
+ARXIV = re.compile(r"\d{4}\.\d{5}")
 PAD = "_"  # a poor run may generate it inside of a record
 MANY = [name for name, method in METHODS.items() if not method.distilled]
 
@@ -34,6 +36,16 @@ def model(request, tmp_path_factory):
 def test_options_list_all_methods():
     assert set(get_args(MethodName)) == set(METHODS)
     assert FitOptions().method in METHODS
+
+
+@pytest.mark.parametrize("system", registry.SYSTEMS, ids=lambda system: system.__name__)
+def test_every_system_has_a_file_with_formula_and_citation(system):
+    text = system.__doc__
+    assert re.search(r"arXiv:\d{4}\.\d{5}|et al\. \d{4}", text)
+    assert "``" in text
+    assert "Sampler:" in text
+    cited = {paper for m in system.METHODS.values() for paper in ARXIV.findall(m.summary)}
+    assert cited <= set(ARXIV.findall(text))
 
 
 def test_records_are_those_of_the_seed(model):

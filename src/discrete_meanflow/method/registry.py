@@ -1,10 +1,45 @@
 """All methods by name."""
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.method import autoregressive, continuous, discrete
+from discrete_meanflow.method import (
+    autoregressive,
+    consistency,
+    ctmc_flow,
+    d3pm,
+    defog,
+    discrete_flow_matching,
+    flow_matching,
+    kernel_ce,
+    mdlm,
+    mean_flow,
+    moment_matching,
+    one_step,
+    sedd,
+    self_distillation,
+    shortcut_models,
+)
 from discrete_meanflow.method.base import Method
 
-METHODS: dict[str, Method] = {**continuous.METHODS, **discrete.METHODS, **autoregressive.METHODS}
+SYSTEMS = (
+    one_step,
+    flow_matching,
+    self_distillation,
+    mean_flow,
+    consistency,
+    shortcut_models,
+    moment_matching,
+    d3pm,
+    sedd,
+    mdlm,
+    discrete_flow_matching,
+    ctmc_flow,
+    defog,
+    kernel_ce,
+    autoregressive,
+)
+METHODS: dict[str, Method] = {
+    name: method for system in SYSTEMS for name, method in system.METHODS.items()
+}
 
 
 def find_method(name: str) -> Method:
