@@ -44,11 +44,21 @@ def test_methods_share_records_and_size(compare, tmp_path):
     for name, method in result["methods"].items():
         assert list(method["steps"]) == ["1", "3"]
         assert name in out
-        for row in method["steps"].values():
+        for k, row in method["steps"].items():
             assert 0 <= row["pair TV"] <= 1
             assert row["seconds per record"] > 0
+            assert row["function evaluations"] == int(k)
     assert f"{result['held out']['pair TV']:.3f}" in out
     assert (tmp_path / "out" / "comparison.png").stat().st_size > 0
+
+
+def test_cached_evaluations_are_counted(compare, tmp_path):
+    """At most one for each of the positions, and one more, however many steps there are."""
+    code, _, err = compare("--methods", "mdlm", "--steps", 1, 64)
+    assert code == 0, err
+    rows = read(tmp_path)["methods"]["mdlm"]["steps"]
+    assert rows["1"]["function evaluations"] == 1
+    assert 2 < rows["64"]["function evaluations"] < 12
 
 
 def test_scores_are_those_of_an_evaluation(compare, tmp_path, monkeypatch, capsys):

@@ -1,5 +1,7 @@
 """All methods by name."""
 
+from collections.abc import Callable
+
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.method import (
     autoregressive,
@@ -47,3 +49,8 @@ def find_method(name: str) -> Method:
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; known: {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def names_of_methods(has: Callable[[Method], bool]) -> str:
+    """The names of the methods that have something, for errors."""
+    return ", ".join(name for name, method in METHODS.items() if has(method))
