@@ -112,9 +112,10 @@ class Sampler(ABC):
 
     def processed(self, logits: Logits) -> Logits:
         """The logits after all processors."""
+        original = logits
         for processor in self.logit_processors:
             logits = processor(logits)
-        return logits
+        return self.kernel.rescaled(logits, original) if self.logit_processors else logits
 
 
 def check_flow_map(kernel: Kernel, sampler: str) -> None:
