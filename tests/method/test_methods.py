@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -20,6 +21,7 @@ from discrete_meanflow.network import FlatMLP
 from own_records import ROWS, WORDS, train_by_command
 from test_cli import in_process
 
+ROOT = Path(__file__).parents[2]
 ARXIV = re.compile(r"\d{4}\.\d{5}")
 PAD = "_"  # a poor run may generate it inside of a record
 MANY = [name for name, method in METHODS.items() if not method.distilled]
@@ -46,6 +48,22 @@ def test_every_system_has_a_file_with_formula_and_citation(system):
     assert "Sampler:" in text
     cited = {paper for m in system.METHODS.values() for paper in ARXIV.findall(m.summary)}
     assert cited <= set(ARXIV.findall(text))
+
+
+def test_the_table_of_methods_is_true():
+    """Its steps, likelihoods and papers are those of the code."""
+    rows = {}
+    for line in (ROOT / "docs/choosing.md").read_text().split("## The methods")[1].splitlines():
+        if line.startswith("| `"):
+            cells = line.strip("| ").split(" | ")
+            rows |= dict.fromkeys(re.findall(r"`([\w-]+)`", cells[0]), cells)
+    assert set(rows) == set(METHODS)
+    for name, method in METHODS.items():
+        *_, steps, bits, _ = rows[name]
+        of_many = "bound of many steps" if method.one_step else "bound"
+        assert steps == (str(method.steps) if method.steps else "one per position")
+        assert bits == ("exact" if method.causal else of_many if method.bound else "none")
+        assert set(ARXIV.findall(method.summary)) <= set(ARXIV.findall(str(rows[name])))
 
 
 def test_records_are_those_of_the_seed(model):
