@@ -23,6 +23,7 @@ from discrete_meanflow.network import MLP, DiagonalNetwork
 from discrete_meanflow.objective import RateKL
 from discrete_meanflow.process import Absorbing, Masking, Uniform, UniformDiffusion
 from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.schedule import cosine, distorted_grid, polydec
 from discrete_meanflow.simplex import delta
 from laws.enumeration import Tilted, enumerated, expected_gradient
 from laws.joint_law import LAW, OneHot, Scores, after, exact_kernel, generator, joint_states, noised
@@ -100,6 +101,16 @@ def test_samples_from_the_source_converge_to_the_data(process, euler):
     ]
     assert order(errors) == pytest.approx(1, abs=0.2)
     assert errors[-1] < 0.02
+
+
+@every_mixture
+@pytest.mark.parametrize("distortion", [polydec, cosine])
+def test_distorted_steps_converge_with_order_one(process, distortion):
+    """From the source to the data, on grids of DeFoG with short last steps."""
+    kernel, end = EulerKernel(exact_kernel(process)), noised(process, 1.0)
+    grids = [distorted_grid(k, distortion) for k in STEPS]
+    errors = [total_variation(after(kernel, noised(process, 0.0), grid), end) for grid in grids]
+    assert order(errors) == pytest.approx(1, abs=0.25)
 
 
 @every_mixture
