@@ -123,6 +123,7 @@ def runs_page(open_page):
 def runs(runs_page):
     """The view of runs with the first records of ``names``."""
     page = runs_page
+    page.set_viewport_size({"width": LAPTOP, "height": 800})
     page.uncheck("#compare")
     page.select_option("#second", "")
     page.select_option("#run-0", "0")

@@ -78,7 +78,8 @@ def test_handles_are_dragged(chain):
     track = chain.locator(".track").bounding_box()
     y = track["y"] + track["height"] / 2
     place = lambda share: track["x"] + 10 + share * (track["width"] - 20)  # noqa: E731
-    for name, start, end in (("t", 0.6, 0.9), ("r", 0.0, 0.3)):
+    moves = (("t", 0.6, 0.9), ("r", 0.0, 0.3), ("t", 0.9, 1), ("r", 0.3, 0.99), ("r", 0.99, 0.4))
+    for name, start, end in moves:  # the last one starts where the handles overlap
         chain.mouse.move(place(start), y)
         chain.mouse.down()
         chain.mouse.move(place(end), y, steps=4)
@@ -117,4 +118,6 @@ def test_every_chain_is_shown(name, open_page, chain):
     chain.select_option("#preset", name)
     shown(chain, "chain", rates=[[int(x) if x == int(x) else x for x in row] for row in rates])
     assert close(matrix(chain, "True kernel K"), transition(u, 0, 0.6))
+    cut = "cells => cells.filter((c) => c.scrollWidth > c.clientWidth).map((c) => c.textContent)"
+    assert chain.locator("#heatmaps td").evaluate_all(cut) == []
     chain.unroute("**/api/chain/train")

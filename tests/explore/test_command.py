@@ -7,9 +7,12 @@ import subprocess
 import sys
 import urllib.request
 
+import httpx
 import pytest
 
 from test_cli import DMF, in_process
+
+KEY = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
 
 
 def test_command_shows_the_pretrained_model_and_stops():
@@ -21,6 +24,8 @@ def test_command_shows_the_pretrained_model_and_stops():
         address = re.search(r"http://127\.0\.0\.1:\d+", line)[0]
         with urllib.request.urlopen(f"{address}/api/start") as answer:
             start = answer.read().decode()
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}  # any site may try this
+        assert httpx.get(address, headers=upgrade | KEY).status_code == 200
     finally:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()

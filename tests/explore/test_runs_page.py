@@ -1,9 +1,10 @@
 """Trained runs in a browser: controls move, and the records are those of Python."""
 
+import itertools
 import math
 
 import pytest
-from browsing import sampled, shown, slide
+from browsing import LAPTOP, PHONE, sampled, shown, slide
 
 from discrete_meanflow.run.json_files import read_json
 
@@ -35,6 +36,28 @@ def test_several_steps_start_from_the_same_noise(runs, models):
         assert records(runs, column) == models["names"].sample(24, steps, seed=1)
 
 
+@pytest.mark.parametrize("width", [LAPTOP, PHONE])
+@pytest.mark.parametrize("kind", ["names", "table", "array", "smiles"])
+def test_records_of_the_same_noise_are_in_one_row(kind, width, runs, models):
+    """Whatever their heights: some molecules are drawn, some texts need two lines."""
+    runs.set_viewport_size({"width": width, "height": 800})
+    runs.select_option("#run-0", str(list(models).index(kind)))
+    slide(runs, "steps", 64)
+    runs.check("#compare")
+    sampled(runs, count=9)
+    for i in (0, 8):
+        rows = runs.locator(f".records [data-record='{i}']").all()
+        boxes = [row.bounding_box() for row in rows]
+        assert len(boxes) == 4
+        assert max(box["y"] for box in boxes) - min(box["y"] for box in boxes) < 1
+        assert all(a["x"] < b["x"] for a, b in itertools.pairwise(boxes))
+    canvases = runs.locator(".records canvas").all()
+    widths = [(c.bounding_box()["width"], c.get_attribute("width")) for c in canvases]
+    column = runs.locator(".column").first.bounding_box()["width"]
+    assert all(shown <= min(column, int(full)) for shown, full in widths)
+    assert runs.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_clicked_position_is_an_infill(runs, models):
     first = records(runs)[3]
     runs.click(".records [data-record='3'] [data-position='1']")
@@ -42,9 +65,12 @@ def test_clicked_position_is_an_infill(runs, models):
     exact = models["names"].sample(24, seed=1, infill=f"?{first[1]}")
     assert records(runs) == exact
     assert runs.locator(".fixed").count() == 24
+    opacity = lambda: runs.eval_on_selector(".run button", "b => getComputedStyle(b).opacity")  # noqa: E731
+    assert opacity() == "1"
     runs.click("text=Clear fixed")
     shown(runs, "runs")
     assert records(runs)[3] == first
+    assert opacity() == "0.5"  # nothing is left to clear
 
 
 def test_pointer_shows_the_law_of_a_position(runs, client):

@@ -22,7 +22,8 @@ from discrete_meanflow.metric import total_variation
 from discrete_meanflow.network import MLP, DiagonalNetwork
 from discrete_meanflow.objective import RateKL
 from discrete_meanflow.process import Absorbing, Masking, Uniform, UniformDiffusion
-from discrete_meanflow.sampler import KernelSampler
+from discrete_meanflow.sampler import KernelSampler, temperature, top_p
+from discrete_meanflow.schedule import cosine, distorted_grid, polydec
 from discrete_meanflow.simplex import delta
 from laws.enumeration import Tilted, enumerated, expected_gradient
 from laws.joint_law import LAW, OneHot, Scores, after, exact_kernel, generator, joint_states, noised
@@ -100,6 +101,16 @@ def test_samples_from_the_source_converge_to_the_data(process, euler):
     ]
     assert order(errors) == pytest.approx(1, abs=0.2)
     assert errors[-1] < 0.02
+
+
+@every_mixture
+@pytest.mark.parametrize("distortion", [polydec, cosine])
+def test_distorted_steps_converge_with_order_one(process, distortion):
+    """From the source to the data, on grids of DeFoG with short last steps."""
+    kernel, end = EulerKernel(exact_kernel(process)), noised(process, 1.0)
+    grids = [distorted_grid(k, distortion) for k in STEPS]
+    errors = [total_variation(after(kernel, noised(process, 0.0), grid), end) for grid in grids]
+    assert order(errors) == pytest.approx(1, abs=0.25)
 
 
 @every_mixture
@@ -191,6 +202,21 @@ def test_the_analytic_step_of_the_exact_score_is_the_bridge(name, r, t):
     if r == t:
         rates = [kernel.rate(x, kernel(x, *times), times[0]) for kernel in (score, bridge)]
         assert (rates[0] - rates[1]).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("processor", [temperature(0.5), top_p(0.6)], ids=["temperature", "top-p"])
+@pytest.mark.parametrize("euler", [False, True])
+def test_processors_change_symbols_and_not_the_rate_of_unmasking(processor, euler):
+    """A processed score makes the step that the processed law of x1 makes."""
+    x = joint_states(4)
+    r, t = (torch.full(x.shape, s, dtype=torch.float64) for s in (0.2, 0.5))
+    laws = []
+    for kernel in (exact_score("masking"), exact_kernel(PROCESSES["masking"])):
+        kernel = EulerKernel(kernel) if euler else kernel
+        logits = KernelSampler(kernel, (0.2, 0.5), [processor]).processed(kernel(x, r, t))
+        laws.append(kernel.law(x, logits, r, t))
+    assert (laws[0] - laws[1]).abs().max() < 1e-12
+    assert (laws[0] - exact_score("masking").probs(x, r, t)).abs().max() > 0.01
 
 
 @every_scored

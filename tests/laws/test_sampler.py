@@ -112,7 +112,7 @@ def test_a_step_is_one_forward_pass(sampler, process):
     hook = network.register_forward_hook(lambda *arguments: calls.append(1))
     sampler.sample(process.source((4, 2), seeded()), seeded())
     hook.remove()
-    assert len(calls) == sampler.step_count
+    assert len(calls) == sampler.step_count == sampler.evaluations
 
 
 @pytest.mark.parametrize("name", ["kernel, discrete", "unmasking", "Euler, discrete", "scores"])
@@ -215,6 +215,7 @@ def test_guidance_extrapolates_the_logits():
     assert not torch.equal(samples[1.0], samples[3.0])
     with pytest.raises(InputError, match="guidance needs observed positions"):
         KernelSampler(kernel, guidance=2.0).sample(noise, seeded())
+    assert KernelSampler(kernel, guidance=2.0).evaluations == 2
 
 
 @pytest.mark.parametrize("order", [1, 2])

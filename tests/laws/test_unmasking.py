@@ -12,7 +12,13 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import BoundaryKernel, ExactPosterior
 from discrete_meanflow.network import MLP, Transformer
 from discrete_meanflow.process import Masking
-from discrete_meanflow.sampler import UnmaskingSampler, bisection, forbid
+from discrete_meanflow.sampler import (
+    ConfidenceSampler,
+    UnmaskingSampler,
+    bisection,
+    forbid,
+    temperature,
+)
 from discrete_meanflow.schedule import Linear
 from problems import seeded
 from statistics_of_draws import passes_chi_square
@@ -31,6 +37,30 @@ def joint_law():
 
 def numbers(y):
     return (y * V ** torch.arange(D - 1, -1, -1)).sum(-1)
+
+
+def test_confidence_order_draws_from_the_joint_law_one_position_at_a_time():
+    sampler = ConfidenceSampler(EXACT, D)
+    states = list(sampler.trajectory(torch.full((N, D), V), seeded()))
+    assert [int((x == V).sum(-1).unique()) for x in states] == [4, 3, 2, 1, 0]
+    assert passes_chi_square(numbers(states[-1]), joint_law())
+
+
+def test_confidence_order_unmasks_the_surest_positions_and_keeps_known_ones():
+    x = torch.full((1, D), V).index_fill(-1, torch.tensor([2]), 1)
+    logits = torch.zeros(1, D, V + 1).index_put(
+        (torch.tensor(0), torch.tensor([1, 2, 4]), torch.tensor(0)), torch.tensor([5.0, 9.0, 3.0])
+    )
+
+    class Fixed(nn.Module):
+        def forward(self, x, r, t):
+            return logits
+
+    kernel = BoundaryKernel(Fixed(), V + 1, Linear(), V)
+    first, second = ConfidenceSampler(kernel, 2, [temperature(0.01)]).trajectory(x, seeded())
+    assert first[0].tolist() == [V, 0, 1, V, 0]
+    assert int(second.max()) < V
+    assert second[0, 2] == 1
 
 
 @given(st.integers(1, 200), st.integers(1, 12))

@@ -1,6 +1,8 @@
 """``dmf compare``: equal data and scores for all methods; it resumes and refuses other options."""
 
+import contextlib
 import json
+import os
 
 import pytest
 
@@ -44,11 +46,21 @@ def test_methods_share_records_and_size(compare, tmp_path):
     for name, method in result["methods"].items():
         assert list(method["steps"]) == ["1", "3"]
         assert name in out
-        for row in method["steps"].values():
+        for k, row in method["steps"].items():
             assert 0 <= row["pair TV"] <= 1
             assert row["seconds per record"] > 0
+            assert row["function evaluations"] == int(k)
     assert f"{result['held out']['pair TV']:.3f}" in out
     assert (tmp_path / "out" / "comparison.png").stat().st_size > 0
+
+
+def test_cached_evaluations_are_counted(compare, tmp_path):
+    """At most one for each of the positions, and one more, however many steps there are."""
+    code, _, err = compare("--methods", "mdlm", "--steps", 1, 64)
+    assert code == 0, err
+    rows = read(tmp_path)["methods"]["mdlm"]["steps"]
+    assert rows["1"]["function evaluations"] == 1
+    assert 2 < rows["64"]["function evaluations"] < 12
 
 
 def test_scores_are_those_of_an_evaluation(compare, tmp_path, monkeypatch, capsys):
@@ -74,6 +86,44 @@ def test_finished_parts_are_kept(compare, tmp_path):
     assert (tmp_path / "out" / "one-step" / "weights.safetensors").stat().st_mtime_ns == weights
     assert after["one-step"]["steps"]["1"] == before["steps"]["1"]
     assert list(after["kernel-ce"]["steps"]) == ["1", "2"]
+
+
+def test_killed_again_and_again_it_ends_with_the_same_scores(compare, tmp_path, monkeypatch):
+    """Each session dies before it finishes its seventh file, or is interrupted there."""
+    words = ("--methods", "kernel-ce", "--steps", 1, 2)
+    assert compare(*words, out=tmp_path / "whole")[0] == 0
+    whole = json.loads((tmp_path / "whole" / "comparison.json").read_text())
+    calls, replace = [], os.replace
+
+    def fragile(*paths):
+        calls.append(paths)
+        if len(calls) % 7 == 0:
+            raise [Killed, KeyboardInterrupt][len(calls) // 7 % 2]
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", fragile)
+    sessions = 0
+    while not (tmp_path / "out" / "comparison.png").exists():
+        sessions += 1
+        assert sessions < 20
+        with contextlib.suppress(Killed):
+            code, _, err = compare(*words)
+            assert code in (0, 130), err
+    assert sessions > 1
+    assert without_times(read(tmp_path)) == without_times(whole)
+
+
+class Killed(BaseException):
+    """Ends the process; nothing catches it."""
+
+
+def without_times(comparison):
+    """The weights and scores of each method, without its times."""
+    methods = json.loads(json.dumps(comparison["methods"]))
+    for method in methods.values():
+        for row in method["steps"].values():
+            row.pop("seconds per record")
+    return methods, comparison["held out"]
 
 
 def test_other_options_and_folders_are_refused(compare, tmp_path):

@@ -1,6 +1,8 @@
 """Laws of all methods: each trains on a file's records, samples, conditions and resumes."""
 
 import json
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -9,7 +11,8 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.method import METHODS, find_method
+from discrete_meanflow.explore.run_view import RunView
+from discrete_meanflow.method import METHODS, find_method, registry
 from discrete_meanflow.model import pacing
 from discrete_meanflow.model.likelihood import check_likelihood, likelihood, likelihood_line
 from discrete_meanflow.model.options import FitOptions, MethodName
@@ -19,6 +22,8 @@ from discrete_meanflow.network import FlatMLP
 from own_records import ROWS, WORDS, train_by_command
 from test_cli import in_process
 
+ROOT = Path(__file__).parents[2]
+ARXIV = re.compile(r"\d{4}\.\d{5}")
 PAD = "_"  # a poor run may generate it inside of a record
 MANY = [name for name, method in METHODS.items() if not method.distilled]
 
@@ -34,6 +39,32 @@ def model(request, tmp_path_factory):
 def test_options_list_all_methods():
     assert set(get_args(MethodName)) == set(METHODS)
     assert FitOptions().method in METHODS
+
+
+@pytest.mark.parametrize("system", registry.SYSTEMS, ids=lambda system: system.__name__)
+def test_every_system_has_a_file_with_formula_and_citation(system):
+    text = system.__doc__
+    assert re.search(r"arXiv:\d{4}\.\d{5}|et al\. \d{4}", text)
+    assert "``" in text
+    assert "Sampler:" in text
+    cited = {paper for m in system.METHODS.values() for paper in ARXIV.findall(m.summary)}
+    assert cited <= set(ARXIV.findall(text))
+
+
+def test_the_table_of_methods_is_true():
+    """Its steps, likelihoods and papers are those of the code."""
+    rows = {}
+    for line in (ROOT / "docs/choosing.md").read_text().split("## The methods")[1].splitlines():
+        if line.startswith("| `"):
+            cells = line.strip("| ").split(" | ")
+            rows |= dict.fromkeys(re.findall(r"`([\w-]+)`", cells[0]), cells)
+    assert set(rows) == set(METHODS)
+    for name, method in METHODS.items():
+        *_, steps, bits, _ = rows[name]
+        of_many = "bound of many steps" if method.one_step else "bound"
+        assert steps == (str(method.steps) if method.steps else "one per position")
+        assert bits == ("exact" if method.causal else of_many if method.bound else "none")
+        assert set(ARXIV.findall(method.summary)) <= set(ARXIV.findall(str(rows[name])))
 
 
 def test_records_are_those_of_the_seed(model):
@@ -108,24 +139,30 @@ def test_only_maps_from_noise_have_a_graph_and_are_refined(model, tmp_path):
     if model.config.plan.system.one_step:
         assert len(model.sample(3, 2, seed=0, refine=True)) == 3
         return
-    with pytest.raises(InputError, match="has no step from noise to records"):
+    with pytest.raises(InputError, match=r"has no step from noise to .*; train one-step"):
         model.export(tmp_path / "graph.onnx")
-    with pytest.raises(InputError, match=r"refine: method .* has no step"):
+    with pytest.raises(InputError, match=r"refine: method .* has no step.* train one-step, psd"):
         model.sample(3, 2, refine=True)
+    model.save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"has no step from noise .* use dmf sample"):
+        RunView(tmp_path / "run")
 
 
 def test_guidance_is_refused_where_there_is_none(model):
     if model.config.plan.system.guided:
         assert len(model.sample(3, 2, seed=0, infill="bf??", guidance=2.0)) == 3
         return
-    with pytest.raises(InputError, match=r"guidance: method .* has none"):
+    with pytest.raises(InputError, match=r"guidance: method .* has none.* train one-step, psd"):
         model.sample(3, infill="bf??", guidance=2.0)
 
 
 def test_bits_are_finite_or_explained(model):
     content = likelihood(model.kernel, model.config, model.config.codec.encode(WORDS))
     assert check_likelihood(json.loads(json.dumps(content))) == content
-    assert likelihood_line(content).startswith("bits per symbol: ")
+    line = likelihood_line(content)
+    assert line.startswith("bits per symbol: ")
+    no_bound = model.config.plan.system.bound is None
+    assert ("no tractable likelihood" in line) == (no_bound or model.config.plan.system.one_step)
     assert ("bits per symbol" in content) == (model.config.plan.system.bound is not None)
 
 

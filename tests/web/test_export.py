@@ -166,7 +166,7 @@ def bad_package(folder, case):
     """Damage a package; return what the error says."""
     if case == "missing":
         shutil.rmtree(folder)
-        return "package.json does not exist; .*--runtime"
+        return "is not a folder; npm install onnxruntime-web, or correct --runtime"
     if case == "other":
         (folder / "package.json").write_text('{"name": "left-pad", "version": "1.22.0"}')
         return "is not the npm package onnxruntime-web"

@@ -32,8 +32,8 @@ class RunView:
         config, network = self.model.config, self.model.kernel.network
         if not config.plan.system.one_step:
             raise InputError(
-                f"{folder}: the page shows maps from noise to records, which method "
-                f"{config.plan.method} has not; use dmf sample {folder}"
+                f"{folder}: method {config.plan.method} has no step from noise to records, which "
+                f"the page shows; use dmf sample {folder}"
             )
         self.codec = config.codec
         parameters = sum(p.numel() for p in network.parameters())

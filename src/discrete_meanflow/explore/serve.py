@@ -35,7 +35,7 @@ def serve(
         if browser:  # in a thread: browsers of the terminal run until they are closed
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False,
+            app, ws="none", log_level="error", access_log=False, server_header=False,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn has stopped in order

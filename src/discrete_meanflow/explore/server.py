@@ -61,7 +61,8 @@ def _report_errors(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:])
-        return JSONResponse({"error": f"{place}: {first['msg']}".lstrip(": ")}, 422)
+        message = first["msg"].removeprefix("Value error, ")
+        return JSONResponse({"error": f"{place}: {message}".lstrip(": ")}, 422)
 
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> Response:

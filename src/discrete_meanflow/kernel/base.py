@@ -57,6 +57,10 @@ class Kernel(nn.Module, ABC):
         """The symbols of a state at time 1. A discrete state holds them already."""
         return x
 
+    def rescaled(self, logits: Logits, original: Logits) -> Logits:
+        """Logits after logit processors, in the scale they had before. A law has none."""
+        return logits
+
     def for_step(self, r: float, t: float) -> "Kernel":
         """The kernel of the step from r to t."""
         return self

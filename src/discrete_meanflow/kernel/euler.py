@@ -45,6 +45,9 @@ class EulerKernel(Kernel):
     def forward(self, x: State, r: Times, t: Times) -> Logits:
         return super().forward(x, r, r)
 
+    def rescaled(self, logits: Logits, original: Logits) -> Logits:
+        return self.kernel.rescaled(logits, original)
+
     def law(self, x: Tokens, logits: Logits, r: Times, t: Times) -> Probs:
         here = delta(x, self.states, logits.dtype)
         rates = (1 - here) * self.rates(x, logits, r)

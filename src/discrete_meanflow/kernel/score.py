@@ -84,6 +84,11 @@ class MaskScoreKernel(ScoreKernel[Masking]):
         stay = torch.where(last, 0.0, 1 - moved.sum(-1, keepdim=True))
         return moved + here * stay.clamp(min=0)
 
+    def rescaled(self, logits: Logits, original: Logits) -> Logits:
+        """Processors change which symbols replace a mask, not how many masks are replaced."""
+        mass, before = (s[..., : self.process.vocabulary].logsumexp(-1) for s in (logits, original))
+        return logits + (before - mass)[..., None]
+
     def _endpoint(self, x: Tokens, logits: Logits) -> Probs:
         """``exp(logits)/V`` on the data's symbols where x is the mask, else 0."""
         data = torch.arange(self.states, device=x.device) < self.process.vocabulary
@@ -100,6 +105,10 @@ class UniformScoreKernel(ScoreKernel[UniformDiffusion]):
 
     earliest = EARLIEST
 
+    def forward(self, x: Tokens, r: Times, t: Times) -> Logits:
+        logits = super().forward(x, r, t)
+        return logits.masked_fill(delta(x, self.states, logits.dtype) > 0, 0.0)  # s(x) = 1
+
     def arrivals(self, x: Tokens, logits: Logits, t: Times) -> Probs:
         return logits.exp() / (self.states * t.clamp(min=2**-24)[..., None])
 
@@ -107,6 +116,6 @@ class UniformScoreKernel(ScoreKernel[UniformDiffusion]):
         r = r.clamp(min=EARLIEST)
         kept = (r / torch.maximum(r, t))[..., None]  # P(not redrawn between t and r)
         here = delta(x, self.states, logits.dtype)
-        score = torch.where(here > 0, 1.0, logits.exp())
+        score = torch.where(here > 0, 1.0, logits.exp())  # whatever processors did to it
         mean = score.mean(-1, keepdim=True)
         return (kept * here + (1 - kept) / self.states) * (mean + (score - mean) / kept)

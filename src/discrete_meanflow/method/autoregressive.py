@@ -1,4 +1,9 @@
-"""The autoregressive Transformer: what users would pick instead."""
+"""The autoregressive Transformer: Radford et al. 2019; what users would pick instead.
+
+``p(x) = prod_d p(x_d | x_1, ..., x_{d-1})`` by a causal network of the same size. Loss:
+``-log p(x_d | x_1, ..., x_{d-1})``, whose sum is the exact likelihood. Sampler: one position per
+step; keys and values of earlier ones are cached.
+"""
 
 from collections.abc import Sequence
 

@@ -14,6 +14,7 @@ from discrete_meanflow.data.split import FEWEST_HELD_OUT
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import digest, make_folder
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.model.comparison_grid import EVALUATIONS, SECONDS
 from discrete_meanflow.model.eval_samples import EvalSplit
 from discrete_meanflow.model.evaluate import Evaluator
 from discrete_meanflow.model.evaluation_grids import REAL
@@ -28,13 +29,14 @@ from discrete_meanflow.model.run_folder import (
     read_config,
     read_weights,
 )
-from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.sampling import sample_tokens, sampler_of
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.train import train
 from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.run.progress import OnProgress
 from discrete_meanflow.training import Distributed
+from discrete_meanflow.types import Tokens
 
 OPTIONS, COMPARISON = "options.json", "comparison.json"
 LATER = ("methods", "steps")  # may be added to a finished comparison
@@ -145,11 +147,8 @@ class Comparison:
         if missing:
             next(sample_tokens(kernel, config, SampleOptions(count, min(steps))))  # warm up
         for k in missing:
-            started = time.monotonic()
-            sample = SampleOptions(count, k, self.options.seed)
-            tokens = torch.cat(list(sample_tokens(kernel, config, sample)))
-            seconds = time.monotonic() - started
-            content["steps"][str(k)] = {"seconds per record": seconds / count, **evaluator(tokens)}
+            tokens, cost = _sampled(kernel, config, SampleOptions(count, k, self.options.seed))
+            content["steps"][str(k)] = {**cost, **evaluator(tokens)}
             write_json(path, content)
         return content | {"steps": {str(k): content["steps"][str(k)] for k in steps}}
 
@@ -167,6 +166,18 @@ class Comparison:
         return self._evaluator(folder, config)(self._split(folder, config).real)
 
 
+def _sampled(kernel: Kernel, config: Config, options: SampleOptions) -> tuple[Tokens, Json]:
+    """Samples, and what each costs: function evaluations and seconds."""
+    started, sampler = time.monotonic(), sampler_of(kernel, config, options)
+    chunks, evaluations = [], 0.0
+    for tokens in sample_tokens(kernel, config, options, sampler=sampler):
+        chunks.append(tokens)
+        evaluations += len(tokens) * sampler.evaluations
+    seconds = time.monotonic() - started
+    cost = {EVALUATIONS: evaluations / options.n, SECONDS: seconds / options.n}
+    return torch.cat(chunks), cost
+
+
 def _kept(path: Path, weights: str) -> Json | None:
     """The scores of an earlier session, if they are those of these weights."""
     if not path.exists():
@@ -174,8 +185,10 @@ def _kept(path: Path, weights: str) -> Json | None:
     content = read_json(path, "delete it")
     try:
         check_likelihood(content["likelihood"])
-        rows = [float(row["seconds per record"]) for row in content["steps"].values()]
-        assert all(second >= 0 for second in rows)
+        costs = [
+            float(row[of]) for row in content["steps"].values() for of in (EVALUATIONS, SECONDS)
+        ]
+        assert all(cost >= 0 for cost in costs)
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError):
         raise InputError(f"{path} is damaged; delete it") from None
     return content if content.get("weights") == weights else None

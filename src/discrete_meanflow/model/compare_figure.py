@@ -1,4 +1,4 @@
-"""The figure of a comparison: quality against steps and against time."""
+"""The figure of a comparison: quality against function evaluations and against time."""
 
 import io
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import Any
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import write_atomically
-from discrete_meanflow.model.comparison_grid import AUC, shown_scores
+from discrete_meanflow.model.comparison_grid import AUC, EVALUATIONS, SECONDS, shown_scores
 from discrete_meanflow.model.eval_figure import GREY, STYLE
 from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.run.json_files import Json
 
-STEPS, TIME = "steps", "milliseconds per record"
+TIME = "milliseconds per record"
 
 
 def draw_comparison(comparison: Json, path: Path) -> None:
-    """Write a PNG figure: scores against steps, and against the time per record."""
+    """Write a PNG figure: scores against function evaluations, and against time per record."""
     try:
         from matplotlib import colormaps, rc_context
         from matplotlib.figure import Figure
@@ -28,14 +28,14 @@ def draw_comparison(comparison: Json, path: Path) -> None:
     colors = colormaps["tab20"].colors  # type: ignore[attr-defined]
     with rc_context(STYLE):
         figure = Figure(figsize=(10.5, 3.4))
-        panels = ((score, STEPS), (score, TIME), (AUC, STEPS))
+        panels = ((score, EVALUATIONS), (score, TIME), (AUC, EVALUATIONS))
         axes = figure.subplots(1, len(panels))
         for axis, (name, against) in zip(axes, panels, strict=True):
             for i, (method, content) in enumerate(methods.items()):
                 style = {"color": colors[i % len(colors)], "marker": "os^v"[i // 20 % 4]}
                 _draw_method(axis, method, content["steps"], name, against, style)
             axis.axhline(comparison[REAL][name], color=GREY, ls="--", lw=1, label="held-out data")
-            axis.set_xscale("log", base=2 if against == STEPS else 10)
+            axis.set_xscale("log", base=2 if against == EVALUATIONS else 10)
             axis.xaxis.set_major_formatter("{x:g}")
             axis.minorticks_off()
             axis.set_title(name)
@@ -50,9 +50,8 @@ def draw_comparison(comparison: Json, path: Path) -> None:
 def _draw_method(
     axis: Any, method: str, rows: Json, name: str, against: str, style: dict[str, Any]
 ) -> None:
-    steps = sorted(map(int, rows))
-    times = [1000 * rows[str(k)]["seconds per record"] for k in steps]
-    values = [rows[str(k)][name] for k in steps]
-    x = steps if against == STEPS else times
+    ordered = [rows[k] for k in sorted(rows, key=int)]
+    values = [row[name] for row in ordered]
+    x = [1000 * row[SECONDS] if against == TIME else row[EVALUATIONS] for row in ordered]
     width = 2.2 if method == "one-step" else 1.0
     axis.plot(x, values, "-", ms=4, lw=width, label=method, **style)

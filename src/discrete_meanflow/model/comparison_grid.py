@@ -4,6 +4,7 @@ from discrete_meanflow.model.evaluation_grids import REAL
 from discrete_meanflow.model.grid import Cell, Grid
 from discrete_meanflow.run.json_files import Json
 
+EVALUATIONS, SECONDS = "function evaluations", "seconds per record"
 PAIR_TV, AUC, VALID = "pair TV", "C2ST AUC", "valid"
 
 
@@ -26,7 +27,7 @@ def comparison_grid(comparison: Json, score: str) -> Grid:
     for name, method in methods.items():
         by_step = method["steps"]
         cells = [Cell.decimals(by_step.get(str(k), {}).get(score)) for k in steps]
-        seconds = by_step[str(min(map(int, by_step)))]["seconds per record"]
+        seconds = by_step[str(min(map(int, by_step)))][SECONDS]
         bits = method["likelihood"].get("bits per symbol")
         rows.append((Cell(name), Cell.decimals(bits, 2), Cell.decimals(1000 * seconds, 2), *cells))
     return Grid(("method", "bits", "ms", *map(str, steps)), tuple(rows))

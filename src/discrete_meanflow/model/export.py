@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import output_path
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.method import names_of_methods
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Probs, State
@@ -50,7 +51,7 @@ def export(kernel: Kernel, config: Config, path: Path) -> float:
     if not config.plan.system.one_step:
         raise InputError(
             f"export: method {config.plan.method} has no step from noise to records, which a graph "
-            "contains"
+            f"contains; train {names_of_methods(lambda method: method.one_step)}"
         )
     if config.plan.parameter_count(codec) > LARGEST:
         raise InputError(f"export: at most {LARGEST:,} parameters fit into one file")

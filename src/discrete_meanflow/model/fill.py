@@ -15,7 +15,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
-from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.sampling import sample_tokens, sampler_of
 from discrete_meanflow.types import State
 
 
@@ -97,7 +97,8 @@ def fill(kernel: Kernel, config: Config, holes: Holes, options: SampleOptions) -
     for column in holes.codec.columns:
         if (token := column.missing_token) is not None:
             allowed[holes.codec.positions[column.name].start, token] = False
-    chunks = sample_tokens(kernel, config, options, conditions, allowed)
+    sampler = sampler_of(kernel, config, options, allowed)
+    chunks = sample_tokens(kernel, config, options, conditions, sampler)
     records = holes.codec.decode(torch.cat(list(chunks)))
     return holes.restore(records, options.n)
 

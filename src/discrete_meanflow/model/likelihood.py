@@ -17,6 +17,8 @@ LARGEST_CHUNK = 100  # records
 BITS, NOTE, ERROR = "bits per symbol", "note", "standard error"
 EXACT = "exact"
 BOUND = "upper bound, of the stochastic process of many steps with the same denoiser"
+BOUND_OF_MANY = f"{BOUND}; the map of one step has no tractable likelihood"
+KINDS = (EXACT, BOUND, BOUND_OF_MANY)
 NONE, INFINITE = "the method has no tractable likelihood", "the bound is infinite"
 
 
@@ -34,7 +36,7 @@ def likelihood(kernel: Kernel, config: Config, records: State) -> Json:
     return {
         BITS: bits_per_symbol(nats, length),
         ERROR: nats.std(unbiased=False).item() / len(nats) ** 0.5 / (length * math.log(2)),
-        "kind": EXACT if method.causal else BOUND,
+        "kind": EXACT if method.causal else BOUND_OF_MANY if method.one_step else BOUND,
         "records": len(records),
     }
 
@@ -46,7 +48,7 @@ def check_likelihood(content: Any) -> Json:
     bits, error = float(content[BITS]), float(content[ERROR])
     if not (0 <= bits < math.inf and 0 <= error < math.inf):
         raise ValueError(f"{bits} bits")
-    kind = {EXACT: EXACT, BOUND: BOUND}[content["kind"]]
+    kind = KINDS[KINDS.index(content["kind"])]
     return {BITS: bits, ERROR: error, "kind": kind, "records": int(content["records"])}
 
 

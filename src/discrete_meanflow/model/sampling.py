@@ -8,11 +8,35 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.method import names_of_methods
 from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
-from discrete_meanflow.sampler import LogitProcessor, RefiningSampler, generate, logits
+from discrete_meanflow.sampler import LogitProcessor, RefiningSampler, Sampler, generate, logits
 from discrete_meanflow.types import Tokens
+
+
+def sampler_of(
+    kernel: Kernel, config: Config, options: SampleOptions, allowed: Tensor | None = None
+) -> Sampler:
+    """The sampler of a run; raise if its method lacks an option.
+
+    Args:
+        allowed: symbols each position may have, bool ``(D, V)``; None allows all.
+    """
+    method, name = config.plan.system, config.plan.method
+    if options.guidance != 1 and not method.guided:
+        others = names_of_methods(lambda method: method.guided)
+        raise InputError(f"guidance: method {name} has none; leave it at 1, or train {others}")
+    if options.refine and not method.one_step:
+        others = names_of_methods(lambda method: method.one_step)
+        raise InputError(
+            f"refine: method {name} has no step from noise to records; leave it out, or train "
+            f"{others}"
+        )
+    make = RefiningSampler if options.refine else method.sampler
+    steps = options.steps or config.plan.default_steps(config.codec)
+    return make(kernel, steps, _processors(options, allowed), options.guidance)
 
 
 def sample_tokens(
@@ -20,7 +44,7 @@ def sample_tokens(
     config: Config,
     options: SampleOptions,
     conditions: Conditions | None = None,
-    allowed: Tensor | None = None,
+    sampler: Sampler | None = None,
 ) -> Iterator[Tokens]:
     """Yield the tokens of all records in chunks. Options are checked before the first.
 
@@ -29,20 +53,13 @@ def sample_tokens(
         config: the config of the run.
         options: how to sample; ``options.n`` records for each pattern.
         conditions: of the options, if they are read already.
-        allowed: symbols each position may have, bool ``(D, V)``; None allows all.
+        sampler: ``sampler_of`` the options, if it is made already.
     """
     codec, device = config.codec, kernel.device
     conditions = conditions or read_conditions(codec, options)
-    method = config.plan.system
-    if method.causal:
+    if config.plan.system.causal:
         _check_beginnings(conditions)
-    if options.guidance != 1 and not method.guided:
-        raise InputError(f"guidance: method {config.plan.method} has none; leave it at 1")
-    if options.refine and not method.one_step:
-        raise InputError(f"refine: method {config.plan.method} has no step from noise to records")
-    make = RefiningSampler if options.refine else method.sampler
-    steps = options.steps or config.plan.default_steps(codec)
-    sampler = make(kernel, steps, _processors(options, allowed), options.guidance)
+    sampler = sampler or sampler_of(kernel, config, options)
     g = torch.Generator(device)
     _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
     process, bf16 = config.plan.process(codec), config.plan.samples_in_bf16(device)

@@ -9,6 +9,7 @@ from discrete_meanflow.sampler.autoregressive import (
 from discrete_meanflow.sampler.base import Sampler as Sampler
 from discrete_meanflow.sampler.cached import CachedSampler as CachedSampler
 from discrete_meanflow.sampler.chunk import chunk_size as chunk_size, generate as generate
+from discrete_meanflow.sampler.confidence import ConfidenceSampler as ConfidenceSampler
 from discrete_meanflow.sampler.kernel import KernelSampler as KernelSampler
 from discrete_meanflow.sampler.logits import (
     LogitProcessor as LogitProcessor,

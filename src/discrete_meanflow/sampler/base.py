@@ -24,6 +24,8 @@ class Carry:
 class Sampler(ABC):
     """Generates samples in steps. The loop is here; a subclass implements ``step``.
 
+    ``evaluations`` is the number of forward passes per sequence, the mean over the last batch.
+
     Args:
         kernel: the transition kernel.
         steps: number of steps.
@@ -42,6 +44,7 @@ class Sampler(ABC):
         if steps < 1:
             raise InputError(f"sampler: needs at least one step, got {steps}")
         self.kernel, self.step_count, self.end = kernel, steps, end
+        self.evaluations = float(steps)
         self.logit_processors = tuple(logit_processors)
 
     @abstractmethod
@@ -109,9 +112,10 @@ class Sampler(ABC):
 
     def processed(self, logits: Logits) -> Logits:
         """The logits after all processors."""
+        original = logits
         for processor in self.logit_processors:
             logits = processor(logits)
-        return logits
+        return self.kernel.rescaled(logits, original) if self.logit_processors else logits
 
 
 def check_flow_map(kernel: Kernel, sampler: str) -> None:

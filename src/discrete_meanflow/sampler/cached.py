@@ -18,8 +18,7 @@ class CachedSampler(KernelSampler):
 
     The caching of MDLM (Sahoo et al. 2024, arXiv:2406.07524): without a time input, the logits of
     a sequence stay the same until a position jumps. With more steps than positions most steps
-    are free. ``evaluations`` is the mean number of forward passes per sequence in the last call
-    of ``sample``.
+    are free.
 
     Args:
         kernel: a kernel whose network is a ``TimelessNetwork``.
@@ -27,8 +26,6 @@ class CachedSampler(KernelSampler):
         logit_processors: see :class:`Sampler`.
         guidance: only 1.
     """
-
-    evaluations = 0.0
 
     def __init__(
         self,

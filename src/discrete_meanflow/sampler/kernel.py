@@ -47,6 +47,7 @@ class KernelSampler(Sampler):
         if len(self.spans) < len(pairs):
             check_flow_map(kernel, "restart")
         super().__init__(kernel, len(self.spans), logit_processors, self.grid[-1])
+        self.evaluations *= 1 if guidance == 1 else 2
 
     @classmethod
     def steps(

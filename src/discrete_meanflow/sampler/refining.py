@@ -49,6 +49,7 @@ class RefiningSampler(Sampler):
         if not 0 <= certain <= 1:
             raise InputError(f"refining sampler: certain must lie in [0, 1], got {certain:g}")
         self.guidance, self.certain = guidance, certain
+        self.evaluations *= 1 if guidance == 1 else 2
 
     def remember(self, x: Point) -> tuple[Point, None]:
         """The noise of the first step, and no kept positions."""

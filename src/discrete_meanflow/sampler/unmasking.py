@@ -30,17 +30,14 @@ class UnmaskingSampler(Sampler):
         groups: Sequence[Sequence[int]],
         logit_processors: Sequence[LogitProcessor] = (),
     ) -> None:
-        if not isinstance(kernel, EndpointKernel) or kernel.mask is None:
-            raise InputError(
-                "unmasking: needs a kernel with a mask symbol, BoundaryKernel(..., mask)"
-            )
+        self.mask = check_masks(kernel)
         self.length = sum(map(len, groups))
         positions = sorted(i for group in groups for i in group)
         if not groups or not all(groups) or positions != [*range(self.length)]:
             raise InputError("unmasking: each position must lie in one group, none may be empty")
-        self.mask, self.groups = kernel.mask, groups
+        self.groups = groups
         # Forbid the mask: one drawn in its group's step would never be replaced.
-        super().__init__(kernel, len(groups), (*logit_processors, forbid(kernel.mask)))
+        super().__init__(kernel, len(groups), (*logit_processors, forbid(self.mask)))
 
     @classmethod
     def bisecting(
@@ -64,6 +61,13 @@ class UnmaskingSampler(Sampler):
         logits = self.processed(kernel(x, now, torch.ones_like(now)))
         then = now.index_fill(-1, torch.tensor(self.groups[i], device=x.device), 1.0)
         return replace(carry, x=kernel.transport(x, logits, now, then, g))
+
+
+def check_masks(kernel: Kernel) -> int:
+    """The mask symbol of the kernel; raise if it has none."""
+    if not isinstance(kernel, EndpointKernel) or kernel.mask is None:
+        raise InputError("unmasking: needs a kernel with a mask symbol, BoundaryKernel(..., mask)")
+    return kernel.mask
 
 
 def bisection(length: int, k: int) -> list[list[int]]:

@@ -56,6 +56,8 @@ def find_runtime(folder: Path | None = None) -> Runtime:
 
 
 def _check(folder: Path) -> Runtime:
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; npm install {PACKAGE}, or correct --runtime")
     remedy = f"name the folder of the npm package {PACKAGE} with --runtime"
     package = read_json(folder / "package.json", remedy)
     if package.get("name") != PACKAGE:

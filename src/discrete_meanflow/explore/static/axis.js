@@ -59,5 +59,7 @@ export class TimeAxis {
     }
     this.box.style.setProperty("--r", this.r);
     this.box.style.setProperty("--t", this.t);
+    // Where both are at the end, only r can move.
+    this.handles.r.input.classList.toggle("above", this.r > 0.5);
   }
 }

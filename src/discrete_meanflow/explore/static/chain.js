@@ -135,8 +135,8 @@ export class ChainView {
     this.drawn = drawn;
     await drawHistogram(find("histogram"), view.exact.map((row) => row[start]), learned?.samples);
     find("samples-note").textContent = learned
-      ? `TV to the exact law ${learned.tv.toFixed(4)}; ${draws.toLocaleString("en")} exact draws ` +
-        `would have ${learned.floor.toFixed(4)}.`
+      ? `TV to the exact law ${learned.tv.toFixed(4)}; of ${draws.toLocaleString("en")} exact draws ` +
+        `${learned.floor.toFixed(4)}.`
       : "The exact law.";
   }
 }

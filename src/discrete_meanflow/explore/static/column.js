@@ -1,6 +1,6 @@
 /** The records of one number of steps. */
 
-import { element } from "../web/dom.js";
+import { element, menu } from "../web/dom.js";
 import { Records } from "../web/records.js";
 
 export class Column {
@@ -36,23 +36,28 @@ export class Column {
     this.laws = laws;
     this.tokens = records.map(({ tokens }) => Int32Array.from(tokens));
     this.records.show(this.tokens);
+    this.box.style.setProperty("--count", records.length);
     records.forEach((record, i) => decorate(this.body.children[i], record));
   }
 }
 
-/** The names of the columns of a table. */
+/** The names of the columns of a table, over a gap as high as the menus of the first one. */
 function names(layout) {
   const all = [...layout.positions, ...(layout.hasSeparateClass ? ["class"] : [])];
   const cells = all.map((name) => element("th", { scope: "col" }, name));
-  return element("thead", {}, element("tr", {}, ...cells));
+  const gap = element("tr", { class: "gap" }, element("th", {}, menu("", "any", [])));
+  return element("thead", {}, element("tr", {}, ...cells), gap);
 }
 
-/** Add the drawing of a record, and say if it is not valid. */
+/** Add the drawing of a record, or say in its place that the record is not valid. */
 function decorate(row, { svg, valid, text }) {
-  if (svg) {
-    const source = `data:image/svg+xml,${encodeURIComponent(svg)}`;
-    row.prepend(element("img", { src: source, alt: `structure of ${text}` }));
+  const invalid = valid === false ? [element("span", { class: "class" }, "not valid")] : [];
+  if (svg === undefined) {
+    row.append(...invalid);
+    return;
   }
-  if (svg !== undefined) row.classList.add("drawn");
-  if (valid === false) row.append(element("span", { class: "class" }, "not valid"));
+  const source = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  const drawing = [element("img", { src: source, alt: `structure of ${text}` })];
+  row.prepend(...(svg ? drawing : invalid));
+  row.classList.add("drawn");
 }

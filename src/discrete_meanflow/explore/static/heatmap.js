@@ -68,10 +68,10 @@ export function unitOf(number) {
   return { unit: 10 ** exponent, name: `in units of 10${digits}` };
 }
 
-/** A number with three digits; in a large matrix two decimals, without the zero before the point. */
+/** A number with three digits; in a large matrix two, without the zero before the point. */
 function short(value, size) {
   if (size < LARGE) return signed(value.toFixed(Math.abs(value) < 0.9995 ? 3 : 2));
-  const text = signed(value.toFixed(Math.abs(value) < 9.995 ? 2 : 1));
+  const text = signed(value.toFixed(Math.abs(value) < 0.995 ? 2 : 1));
   return text.replace(/^(−?)0\./, "$1.");
 }
 

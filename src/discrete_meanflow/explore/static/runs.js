@@ -17,7 +17,7 @@ export class RunsView {
     find("steps").max = bounds.steps;
     find("count").max = Math.max(...runs.map((run) => run["most records"]));
     const names = runs.map((run, i) => element("option", { value: i }, `${i + 1}. ${run.name}`));
-    find("second").append(element("option", { value: "" }, "no other run"), ...names);
+    find("second").append(element("option", { value: "" }, "none"), ...names);
     find("second-field").hidden = runs.length < 2;
     this.#listen();
     this.#choose(0);
