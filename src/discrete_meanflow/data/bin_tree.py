@@ -60,7 +60,8 @@ def _runs(counts: numpy.ndarray, limit: int) -> list[tuple[int, int]]:
     n = len(counts)
     if n <= BRANCHES:
         return [(i, i + 1) for i in range(n)]
-    target, runs, start = _run_mass(counts), [], 0
+    runs: list[tuple[int, int]] = []
+    target, start = _run_mass(counts), 0
     while start < n:
         left = BRANCHES - len(runs) - 1  # runs that remain after this one
         shortest = max(1, n - start - left * limit)

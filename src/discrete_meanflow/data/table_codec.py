@@ -128,7 +128,7 @@ class TableCodec(Codec):
     def decode(self, tokens: State) -> list[list[str]]:
         """Rows. Where a bin has several numbers, one is drawn; the same tokens give the same."""
         array = tokens.numpy()
-        rng = numpy.random.default_rng(zlib.crc32(numpy.ascontiguousarray(array)))
+        rng = numpy.random.default_rng(zlib.crc32(array.tobytes()))
         cells = (
             column.decode(array[:, self.positions[column.name]], rng) for column in self.columns
         )

@@ -72,9 +72,9 @@ class Evaluator:
         self.kind, self.codec = config.kind, config.codec.bare
         length = self.codec.length  # without the class
         self.train, self.reference = train[:, :length], reference[:, :length]
-        self.compared = slice(None)  # positions whose pairs are compared
-        if isinstance(self.codec, TableCodec):
-            self.compared = self.codec.first_positions
+        # Positions whose pairs are compared.
+        is_table = isinstance(self.codec, TableCodec)
+        self.compared = self.codec.first_positions if is_table else list(range(length))
 
     def __call__(self, x: State, bits: float | None = None) -> Json:
         """Score records ``x``; ``bits`` per symbol come from a reference LM."""
