@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from discrete_meanflow import __version__, cli, files
+from discrete_meanflow.cli import compiled_code
 from discrete_meanflow.cli.exit_codes import run_guarded
 
 DMF = [sys.executable, "-m", "discrete_meanflow"]
@@ -113,20 +114,47 @@ def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise():
         assert done.stdout.split()[-1] == spins
 
 
-def test_compiled_code_is_kept_in_the_users_cache_folder(tmp_path):
-    code = "import os, sys; from discrete_meanflow import cli; sys.argv[1:] = ['--version']; "
-    code += "cli.main(); print(os.environ.get('TORCHINDUCTOR_CACHE_DIR'))"
-    environ = {key: value for key, value in os.environ.items() if "INDUCTOR" not in key}
-    kept = f"{tmp_path}/discrete-meanflow/inductor"
-    for more, folder in (
-        ({"XDG_CACHE_HOME": str(tmp_path)}, kept),
-        ({"XDG_CACHE_HOME": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": "mine"}, "mine"),
-        ({"XDG_CACHE_HOME": "/missing/caches", "HOME": "/missing"}, "None"),
+def test_compiled_code_is_kept_in_the_users_cache_folder(tmp_path, monkeypatch):
+    home, caches, name = tmp_path / "home", tmp_path / "caches", "TORCHINDUCTOR_CACHE_DIR"
+    home.mkdir()
+    inside = f"discrete-meanflow/inductor-{compiled_code.processor()}"
+    kept, file = str(caches / inside), tmp_path / "file"
+    file.write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    for caches_home, before, folder in (
+        (str(caches), None, kept),
+        (str(caches), "mine", "mine"),
+        ("", None, str(home / ".cache" / inside)),
+        (str(file), None, None),
+        (str(tmp_path / "link"), None, None),
     ):
-        line = [sys.executable, "-c", code]
-        done = subprocess.run(line, capture_output=True, text=True, env=environ | more, check=True)
-        assert done.stdout.split()[-1] == folder
-    assert not (tmp_path / "discrete-meanflow").exists()  # only PyTorch creates it
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setenv("XDG_CACHE_HOME", caches_home)
+        monkeypatch.setenv(name, before or "")
+        if before is None:
+            monkeypatch.delenv(name)
+        monkeypatch.setattr(sys, "argv", ["dmf", "--version"])
+        cli.main()
+        assert os.environ.get(name) == folder
+    assert not caches.exists()  # only PyTorch creates it
+
+
+def test_compiled_code_of_another_user_is_not_used(tmp_path, monkeypatch):
+    assert compiled_code.is_ours(str(tmp_path / "new" / "folder"))
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert not compiled_code.is_ours(str(tmp_path / "new" / "folder"))
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    assert not compiled_code.is_ours(str(tmp_path / "new" / "folder"))
+
+
+def test_each_kind_of_processor_has_its_own_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled_code, "PROCESSORS", tmp_path / "cpuinfo")
+    names = {compiled_code.processor()}
+    for flags in ("flags : avx2", "flags : avx2 amx", "Features : sve"):
+        compiled_code.PROCESSORS.write_text(f"processor : 0\n{flags}\nprocessor : 1\n{flags}\n")
+        names.add(compiled_code.processor())
+    assert len(names) == 4
 
 
 def test_missing_argument_is_one_line(monkeypatch, capsys):

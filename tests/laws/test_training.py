@@ -1,5 +1,7 @@
 """Laws of the training loop."""
 
+import os
+
 import pytest
 import torch
 from torch.utils._pytree import tree_map
@@ -68,6 +70,7 @@ from discrete_meanflow.training import (
     Recipe,
     Trainer,
     checkpoint,
+    compile_cache,
     sequence_problem,
     trace as trace_module,
     trainer as trainer_module,
@@ -478,6 +481,27 @@ def test_a_compiled_run_resumes_bit_for_bit(monkeypatch, tmp_path):
     monkeypatch.setattr(trainer_module, "TRACE_FROM", 1)
     monkeypatch.setattr(trainer_module, "COMPILE_FROM", 1)
     test_resume_is_bit_for_bit(PROBLEMS["single sample"], tmp_path)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("invalid ELF header"), OSError(28, "No space")])
+def test_damaged_compiled_code_is_compiled_elsewhere(error, monkeypatch, tmp_path):
+    monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
+
+    def code(x):
+        if os.environ[compile_cache.VARIABLE] == str(tmp_path):
+            raise error
+        return x + 1
+
+    with pytest.warns(UserWarning, match=f"compiled code in {tmp_path} cannot be used"):
+        assert compile_cache.call_compiled(code, 1) == 2
+    with pytest.raises(TypeError):  # no fault of the folder
+        compile_cache.call_compiled(code, "1")
+
+    def wrong(x):
+        raise error
+
+    with pytest.raises(type(error)):
+        compile_cache.call_compiled(wrong, 1)
 
 
 def test_untrained_tensors_must_not_differ_between_seeds():

@@ -14,6 +14,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.options import FitOptions
+from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.run_folder import CHECKPOINTS, Config
 from discrete_meanflow.model.sizing import choose_plan
 from discrete_meanflow.model.training_record import composition_residual, divergence_note
@@ -103,6 +104,21 @@ def test_diverging_third_stage_keeps_the_second(factor, at, tmp_path, monkeypatc
     message = divergence_note(folder)
     assert "\n" not in message
     assert "the fake network of distribution matching diverged" in message
+    kernel = OneStepModel.load(folder, "cpu").kernel
+    for name, p in kernel.network.named_parameters():
+        assert torch.equal(kernel.one_step.network.get_parameter(name), p)
+
+
+def test_third_stage_that_diverges_at_once_keeps_the_second(tmp_path, monkeypatch):
+    """The first block is compared with its first step: later blocks are better again."""
+    matching = Plan.matching.fget
+    spoilt = property(lambda plan: replace(matching(plan), fake_rate=1e5))
+    monkeypatch.setattr(Plan, "matching", spoilt)
+    folder = prepared(tmp_path / "run", **STAGES)
+    seen = []
+    train_run(folder, lambda event: seen.append(event.stage))
+    assert "matching" not in seen
+    assert "diverged" in divergence_note(folder)
     kernel = OneStepModel.load(folder, "cpu").kernel
     for name, p in kernel.network.named_parameters():
         assert torch.equal(kernel.one_step.network.get_parameter(name), p)

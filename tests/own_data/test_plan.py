@@ -106,6 +106,9 @@ def test_steps_on_a_cpu_are_short():
         plan = choose(codec, "cpu", default_size(codec, "cpu", 10**9))
         assert plan.heads
         assert 6 * plan.parameters * plan.batch * codec.length <= sizing.CPU_STEP
+    names = ArrayCodec((15,), 27)
+    plan = choose(names, "cpu", default_size(names, "cpu", 10**6))
+    assert 1 < plan.block <= 2**24 / (4 * 15 * 27 * plan.batch)
     text = ArrayCodec((64,), 65)  # a window of characters
     assert not choose(text, "cpu", default_size(text, "cpu", 10**9)).heads
 
@@ -253,7 +256,7 @@ def test_blocks_and_batches_fit_into_memory():
     """256 images of 784 pixels in 256 shades take 200 MB, so a block is short."""
     plan = choose(ArrayCodec((28, 28), 256), "cpu", sizing.CPU_SIZE)
     assert 4 * plan.batch * plan.block * 784 * 256 <= 2**28
-    assert choose(ArrayCodec((4, 4), 16), "cpu", 1e4, matching="no").block == 100
+    assert choose(ArrayCodec((4, 4), 16), "cuda", 1e4, matching="no").block == 100
     plan = choose(
         ArrayCodec((4, 4), 16), "cpu", 1e4, matching="yes"
     )  # the third stage draws noise twice

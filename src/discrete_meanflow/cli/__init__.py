@@ -17,6 +17,7 @@ import tyro
 
 from discrete_meanflow import __version__
 from discrete_meanflow.cli.compare import Compare
+from discrete_meanflow.cli.compiled_code import keep_compiled_code
 from discrete_meanflow.cli.evaluate import Evaluate
 from discrete_meanflow.cli.exit_codes import run_guarded
 from discrete_meanflow.cli.explore import Explore
@@ -66,18 +67,6 @@ def set_spin_count() -> None:
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-
-
-def keep_compiled_code() -> None:
-    """Keep PyTorch's cache of compiled code between runs, in the user's cache folder.
-
-    By default it is in the folder for temporary files. Compiling takes a minute on a GPU.
-    """
-    home = os.path.expanduser("~")
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
-    if os.access(caches if os.path.isdir(caches) else home, os.W_OK):
-        folder = os.path.join(caches, "discrete-meanflow", "inductor")
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
 
 
 def _commands(words: list[str]) -> dict[str, type]:

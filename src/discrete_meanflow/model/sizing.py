@@ -35,6 +35,7 @@ GPU_BATCH = 512
 MLP_BATCH, SMALL_BATCH = 256, 1024  # the second with a small MLP
 CPU_ATTENTION_BATCH = 64
 CPU_STEP = 2e10  # operations of a step with attention on a CPU
+CPU_POINTS = 2**24  # bytes of the starts of a block on a CPU: with more, steps miss its caches
 CPU_BLOCK = 3e11  # operations of a block on a CPU: a few seconds, as stops wait for it
 MOST_BLOCK = 100  # steps
 LEARNING_RATE, SMALL_LEARNING_RATE = 1e-3, 2e-3  # the second with a small MLP
@@ -105,7 +106,8 @@ def choose_plan(
     block = min(MOST_BLOCK, BLOCK_BYTES // step_bytes(plan, codec))
     if not gpu:
         work = 6 * plan.parameters * 2 * batch * (codec.length if heads else 1)
-        block = min(block, int(CPU_BLOCK / work))
+        points = 4 * codec.vocabulary * codec.length * batch
+        block = min(block, int(CPU_BLOCK / work), CPU_POINTS // points)
     return replace(plan, block=max(1, block))
 
 

@@ -172,7 +172,9 @@ class RunTraining:
         stage, path = self.config.plan.stages[place], self.folder / CHECKPOINTS[place]
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")
-        first = history.setdefault(f"first {stage.name} loss", loss)
+        # The third stage starts from trained networks and may diverge within its first block.
+        start = stages.first_losses[0] if place == MATCHING else loss
+        first = history.setdefault(f"first {stage.name} loss", start)
         if not isinstance(first, float):
             raise InputError(f"{path} is damaged: its first loss is {first!r}; delete it")
         if loss > stage.largest_loss * max(first, math.log(codec.vocabulary)):

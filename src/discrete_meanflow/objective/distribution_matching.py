@@ -87,7 +87,8 @@ class DistributionMatching(Objective):
             log_real = self.frozen(noised, path.s, path.s).log_softmax(-1)
             difference = self.difference(log_fake, log_real)
             difference = difference / self.scale(symbols, log_real.exp(), free)[..., None]
-        student = (difference * (log_q - log_q.detach())).sum(-1)
+        student = (difference * log_q).sum(-1)
+        student = student - student.detach()
         nll = -log_fake.gather(-1, symbols[..., None])[..., 0]
         return torch.where(free, student + nll, 0.0).mean()
 
@@ -100,7 +101,7 @@ class DistributionMatching(Objective):
 
     def scale(self, symbols: Tokens, real: Probs, free: Tensor) -> Tensor:
         """w: L1 distance of e_y from mu_T, averaged over free positions: ``(*batch, 1)``."""
-        distance = (delta(symbols, real.shape[-1], real.dtype) - real).abs().sum(-1)
+        distance = 2 * (1 - real.gather(-1, symbols[..., None])[..., 0])
         distance = torch.where(free, distance, 0.0).sum(-1, keepdim=True)
         distance = distance / free.sum(-1, keepdim=True).clamp(min=1)
         return distance.clamp(min=SMALLEST_DISTANCE)

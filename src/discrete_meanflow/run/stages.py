@@ -31,6 +31,7 @@ class Stages:
 
     trainer: Trainer  # of the current stage
     records_per_second: float  # of the newest block; the first includes the compilation
+    first_losses: list[float]  # of its first step, one per seed
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Stages:
         """
         here = self.distributed
         self.trainer = Trainer(problem, recipe, self.seeds, here.device, self.kernels, here)
-        before = BlockRecord(0, [], 0.0)
+        before = BlockRecord(0, [], [], 0.0)
 
         def on_block(record: BlockRecord, history: Any) -> None:
             nonlocal before
@@ -65,7 +66,7 @@ class Stages:
             self.records_per_second = steps * recipe.batch / max(seconds, 1e-9)
             self.iteration = self.finished_steps + record.iteration
             self.seconds = self.finished_seconds + record.seconds
-            before = record
+            before, self.first_losses = record, record.first_loss
             self.on_block(record.loss, history)
 
         self.history = train_resumable(

@@ -90,7 +90,8 @@ class SeedEnsemble:
 
         with torch.enable_grad():
             if len(path.x) == 1:  # plain products are faster than stacked ones
-                losses = loss(*tree_map(lambda a: a[0], (leaves, ema, path)))[None]
+                # Views: the backward pass of an index would copy each gradient.
+                losses = loss(*tree_map(lambda a: a.squeeze(0), (leaves, ema, path)))[None]
             else:
                 losses = vmap(loss)(leaves, ema, path)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))

@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.graph import CodeGen
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
+from discrete_meanflow.training.compile_cache import call_compiled
 from discrete_meanflow.training.gelu import gelu, gelu_backward
 from discrete_meanflow.types import Logits, Point, Times
 
@@ -216,7 +217,11 @@ def compiled(module: GraphModule) -> Callable[..., Any]:
     if key not in _COMPILED:
         _COMPILED[key] = torch.compile(module, dynamic=False)
     shared = _COMPILED[key]
-    return lambda *inputs: tree_unflatten(shared(*tree_leaves(inputs), *constants), results)
+
+    def run(*inputs: Any) -> Any:
+        return tree_unflatten(call_compiled(shared, *tree_leaves(inputs), *constants), results)
+
+    return run
 
 
 _COMPILED: dict[str, Callable[..., Any]] = {}

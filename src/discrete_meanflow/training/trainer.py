@@ -66,6 +66,7 @@ class BlockRecord:
 
     iteration: int  # steps done so far
     loss: list[float]  # mean over the block, one per seed
+    first_loss: list[float]  # of its first step
     seconds: float  # training time so far, over all sessions
 
 
@@ -174,7 +175,8 @@ class Trainer:
             self._check(losses)
             self.iteration += steps
             self.seconds += time.perf_counter() - started
-            yield BlockRecord(self.iteration, losses.mean(0).tolist(), self.seconds)
+            mean, first = losses.mean(0).tolist(), losses[0].tolist()
+            yield BlockRecord(self.iteration, mean, first, self.seconds)
 
     def kernels(self) -> list[Kernel]:
         """The current kernels, one per seed, with EMA weights if there is an EMA."""
