@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"  # PyTorch reads it at every access
 
 
@@ -18,6 +20,8 @@ def call_compiled(code: Callable[..., Any], *inputs: Any) -> Any:
     """
     try:
         return code(*inputs)
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, OSError) as error:  # PyTorch's are of the first kind
         folder = os.environ.get(VARIABLE)
         if folder is None or folder == new_folder().name:  # not the fault of a folder
