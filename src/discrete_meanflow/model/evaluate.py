@@ -73,8 +73,9 @@ class Evaluator:
         length = self.codec.length  # without the class
         self.train, self.reference = train[:, :length], reference[:, :length]
         # Positions whose pairs are compared.
-        is_table = isinstance(self.codec, TableCodec)
-        self.compared = self.codec.first_positions if is_table else list(range(length))
+        self.compared = list(range(length))
+        if isinstance(self.codec, TableCodec):
+            self.compared = self.codec.first_positions
 
     def __call__(self, x: State, bits: float | None = None) -> Json:
         """Score records ``x``; ``bits`` per symbol come from a reference LM."""
