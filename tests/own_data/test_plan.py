@@ -93,9 +93,9 @@ def test_small_data_gets_a_small_network_on_a_gpu():
     assert default_size(few, "cuda", 10**6) == 3e6
     # A symbol of a large alphabet carries as much as two letters.
     assert default_size(ArrayCodec((4,), 2**10), "cuda", 10**6) == 6e6
-    wide = [[str(i), str(i % 2)] for i in range(2**10)]
+    wide = [[f"{i % 2**5}", f"w{i % 2**6}"] for i in range(2**6)]
     table = TableCodec.of(["a", "b"], wide)
-    assert default_size(table, "cuda", 10**6) == pytest.approx(4.5e6)  # two letters and one
+    assert default_size(table, "cuda", 10**6) == pytest.approx(3.3e6)  # 5 and 6 bits
     assert default_size(few, "cuda", 10**9) == sizing.GPU_SIZE
     assert choose(few, "cuda", default_size(few, "cuda", 8)).parameters < 1e4
 
@@ -247,7 +247,7 @@ def test_folder_of_another_version_is_one_line(tmp_path):
     path, content = folder / "config.json", json.loads((folder / "config.json").read_text())
     for version, shown in (("discrete-meanflow run 1", "1"), (2, "2"), (None, "unknown")):
         path.write_text(json.dumps(content | {"format": version}))
-        message = rf"was written by another version \(format {shown}, this is 4\); train again"
+        message = rf"was written by another version \(format {shown}, this is 5\); train again"
         with pytest.raises(InputError, match=message):
             run.read_config(folder)
 

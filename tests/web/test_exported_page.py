@@ -243,7 +243,7 @@ def test_panel_shows_the_law_of_a_position(show):
     assert sum(shares) == pytest.approx(100, abs=1)
     shown = page.inner_text("#records [data-record='2'] [data-position='1']")
     assert page.locator("#panel dt").first.inner_text() == shown
-    assert len(rows) <= len(model.config.codec.levels[1])
+    assert len(rows) <= model.config.codec.columns[1].leaves
 
 
 def test_chosen_level_stays_in_the_column(show):
