@@ -6,7 +6,7 @@ from discrete_meanflow.errors import InputError
 from dmf_reproduction.engine.experiment import Experiment, Scale
 from dmf_reproduction.experiments.boundary_ablation import BoundaryAblation
 from dmf_reproduction.experiments.chain_objectives import ChainObjectives
-from dmf_reproduction.experiments.compare import Compare
+from dmf_reproduction.experiments.compare import CompareBigram, CompareNltcs
 from dmf_reproduction.experiments.demo import Demo
 from dmf_reproduction.experiments.estimators import Estimators
 from dmf_reproduction.experiments.exact_recovery import ExactRecovery
@@ -51,7 +51,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         JointMolecules,
         JointRna,
         JointSudoku,
-        Compare,
+        CompareBigram,
+        CompareNltcs,
     )
 }
 ALL = "paper"  # stands for every experiment of the paper

@@ -15,3 +15,8 @@ LAMBDAS = {"0": "KR", "0.1": "KR + 0.1 CE", "1": "KR + 1 CE", "10": "KR + 10 CE"
 ESTIMATORS = ("KR", "KR, 8 samples", "KR, Rao-Blackwell", "KR, weighted", "KR, KL form")
 BASELINES = ("PR", "PR, batch 256", "KCE")
 BEST = "KR, KL form"
+
+
+def method_of(cell: str) -> str:
+    """The method that a cell of a comparison trains."""
+    return cell.rpartition(", method ")[2]

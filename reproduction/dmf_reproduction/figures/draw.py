@@ -34,7 +34,7 @@ FIGURES: dict[str, Callable[[Json], dict[str, Figure]]] = {
     "joint": real.joint,
     **dict.fromkeys(real.SCORES, real.real_data),
     "joint-digits": real.digits,
-    "compare": compare.compare,
+    **dict.fromkeys(("compare-bigram", "compare-nltcs"), compare.compare),
 }
 
 

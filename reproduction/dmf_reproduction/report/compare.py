@@ -1,33 +1,30 @@
-"""The tables of the comparison of methods, from the record of the experiment ``compare``."""
+"""The tables of the comparison of methods, from the records of the experiments ``compare-*``."""
 
 from typing import Any
 
 from dmf_reproduction.report.table import grid_markdown, origin
+from dmf_reproduction.settings import method_of
 
 Json = dict[str, Any]
-NO_RECORD = "Not measured yet: `dmf reproduce compare --data DATA` makes these tables."
+EXPERIMENTS = ("compare-bigram", "compare-nltcs")
 SHOWN = ("1", "2", "4", "16", "64", "256")
 
 
 def compare_section(runs: dict[str, Json]) -> str:
-    """For each data set, the score of each method at each number of evaluations."""
-    run = runs.get("compare")
-    if run is None:
-        return NO_RECORD
-    facts, parts = run["facts"], [f"`{run['command']}`: {origin(run)}."]
-    for target, fact in facts.items():
-        if isinstance(fact, dict) and "floor" in fact:
-            title = f"**{target}**: {fact['score']}, {fact['draws']:,} samples"
-            parts += ["", f"{title}, floor {fact['floor']:.4f}.", "", _table(target, run)]
-    return "\n".join(parts)
+    """For each data set, the score of each method at each number of steps."""
+    return "\n\n".join(
+        _table(runs[name])
+        if name in runs
+        else f"Not measured yet: `dmf reproduce {name} --data DATA` makes this table."
+        for name in EXPERIMENTS
+    )
 
 
-def _table(target: str, run: Json) -> str:
-    cells = {
-        name.removeprefix(f"{target}, method "): cell
-        for name, cell in run["cells"].items()
-        if name.startswith(f"{target}, method ")
-    }
+def _table(run: Json) -> str:
+    facts = run["facts"]
+    title = f"**{facts['target']}**: {facts['score']}, {facts['draws']:,} samples"
+    where = f"`{run['command']}`: {origin(run)}."
+    cells = {method_of(name): cell for name, cell in run["cells"].items()}
     best = {
         k: min(cell["measurements"][0]["scores"].get(k, 2.0) for cell in cells.values())
         for k in SHOWN
@@ -40,7 +37,7 @@ def _table(target: str, run: Json) -> str:
         table.append(
             [name, *row, "-" if bits is None else f"{bits:.3f}", f"{cell['iterations']:,}"]
         )
-    return grid_markdown(table)
+    return f"{title}, floor {facts['floor']:.4f}. {where}\n\n{grid_markdown(table)}"
 
 
 def _score(value: float | None, best: float) -> str:
