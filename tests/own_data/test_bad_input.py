@@ -47,6 +47,11 @@ BAD_FILES = [
         "12,000 distinct symbols, the limit is 10,000; line 10001 exceeds it",
     ),
     ("a.smi", b"smiles\n", "it contains no record"),
+    (
+        "a.csv",
+        "\n".join(f"n{i},x" for i in range(200_001)).encode(),
+        "column c1 has 200,001 levels, the limit is 200,000; --drop 'c1'",
+    ),
     ("a.smi", b" \n \n", "it contains no record"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
     ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),

@@ -17,6 +17,7 @@ from discrete_meanflow.data.number_format import (
 from discrete_meanflow.errors import InputError
 
 ColumnKind = Literal["levels", "number"]
+MAX_LEVELS = 200_000  # of a column that has no numbers
 MAX_WORDS = 3  # cells of a column of numbers that are not numbers, such as "?"
 
 
@@ -63,6 +64,11 @@ def _choose(name: str, cells: Sequence[str], type_name: str, kind: str | None) -
         return NumberColumn.of(name, counts, form, sorted(words))
     if form is not None and words <= {MISSING}:
         type_name = form.type
+    if len(counts) > MAX_LEVELS:
+        raise InputError(
+            f"column {name} has {len(counts):,} levels, the limit is {MAX_LEVELS:,}; --drop "
+            f"'{name}' leaves it out"
+        )
     return LevelColumn.of(name, counts, type_name or "str")
 
 

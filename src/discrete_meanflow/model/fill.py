@@ -51,7 +51,8 @@ class Holes:
             raise InputError("fill: the table has no rows")
         tokens = torch.zeros(len(ordered), codec.length, dtype=torch.long)
         observed = torch.zeros(len(ordered), codec.length, dtype=torch.bool)
-        for column, cells in zip(codec.columns, zip(*ordered, strict=True), strict=True):
+        columns = zip(codec.columns, zip(*ordered, strict=True), strict=True)
+        for number, (column, cells) in enumerate(columns):
             known = _known(column, set(cells))
             rows_known = [i for i, cell in enumerate(cells) if cell in known]
             if not rows_known:
@@ -61,7 +62,7 @@ class Holes:
             tokens[rows_known, where] = torch.tensor(paths)
             observed[rows_known, where] = True
             for i in rows_known:
-                ordered[i][codec.names.index(column.name)] = known[cells[i]]
+                ordered[i][number] = known[cells[i]]
         return cls(codec, ordered, tokens, observed)
 
     @property
