@@ -16,7 +16,7 @@ MARKERS = "os^v"
 
 def compare(results: Json) -> dict[str, Figure]:
     """The scores of all methods."""
-    figure, axes = panels(1, height=3.2)
+    figure, axes = panels(1, height=4.2)
     _panel(axes[0, 0], results["facts"], results["cells"])
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right", fontsize=7)
