@@ -92,6 +92,10 @@ class TableCodec(Codec):
         starts = [0, *ends]
         return {name: slice(a, b) for name, a, b in zip(self.names, starts, ends, strict=False)}
 
+    def _range(self, name: str) -> range:
+        where = self.positions[name]
+        return range(where.start, where.stop)
+
     @property
     def first_positions(self) -> list[int]:
         """The first position of each column, which has most of its information."""
@@ -222,13 +226,13 @@ class TableCodec(Codec):
             path = self._column(name).path(cell)
         except InputError as error:
             raise InputError(f"infill: {error}") from None
-        return dict(zip(range(*self.positions[name].indices(self.length)), path, strict=True))
+        return dict(zip(self._range(name), path, strict=True))
 
     @property
     def class_positions(self) -> list[int]:
         if self.label is None:
             return []
-        return list(range(*self.positions[self.label].indices(self.length)))
+        return list(self._range(self.label))
 
     @property
     def class_names(self) -> tuple[str, ...]:

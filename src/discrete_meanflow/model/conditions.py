@@ -29,7 +29,7 @@ class Conditions:
         tokens: of the observed positions, ``(patterns, D)``.
         observed: bool of the same shape.
         count: records for each pattern.
-        known: of each pattern, the cells that tokens determine only in part.
+        known: of each pattern, the cells to restore: tokens may determine them only in part.
     """
 
     tokens: State

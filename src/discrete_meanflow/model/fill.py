@@ -58,8 +58,8 @@ class Holes:
             if not rows_known:
                 continue
             where = codec.positions[column.name]
-            paths = [column.path(known[cells[i]]) for i in rows_known]
-            tokens[rows_known, where] = torch.tensor(paths)
+            paths = column.encode([known[cells[i]] for i in rows_known])
+            tokens[rows_known, where] = torch.from_numpy(paths)
             observed[rows_known, where] = True
             for i in rows_known:
                 ordered[i][number] = known[cells[i]]
@@ -72,14 +72,10 @@ class Holes:
         present = sum(cell != MISSING for row in self.rows for cell in row)
         return present - int(first.sum())
 
-    def restore(self, records: list[list[str]], draws: int) -> list[list[str]]:
-        """Generated rows, ``draws`` for each row with holes, with the cells that were known."""
-        return [
-            [cell if cell != MISSING else made for cell, made in zip(row, record, strict=True)]
-            for row, record in zip(
-                (row for row in self.rows for _ in range(draws)), records, strict=True
-            )
-        ]
+    def conditions(self, draws: int) -> Conditions:
+        """The known cells of each row as conditions of ``draws`` records."""
+        known = [{i: cell for i, cell in enumerate(row) if cell != MISSING} for row in self.rows]
+        return Conditions(self.tokens, self.observed, draws, tuple(known))
 
 
 def _known(column: Column, cells: set[str]) -> dict[str, str]:
@@ -93,15 +89,15 @@ def _known(column: Column, cells: set[str]) -> dict[str, str]:
 
 def fill(kernel: Kernel, config: Config, holes: Holes, options: SampleOptions) -> list[list[str]]:
     """Rows without holes, ``options.n`` draws for each row, one after the other."""
-    conditions = Conditions(holes.tokens, holes.observed, options.n)
+    conditions = holes.conditions(options.n)
     allowed = holes.codec.allowed.clone()
     for column in holes.codec.columns:
         if (token := column.missing_token) is not None:
             allowed[holes.codec.positions[column.name].start, token] = False
     sampler = sampler_of(kernel, config, options, allowed)
     chunks = sample_tokens(kernel, config, options, conditions, sampler)
-    records = holes.codec.decode(torch.cat(list(chunks)))
-    return holes.restore(records, options.n)
+    rows: list[list[str]] = conditions.decode(holes.codec, torch.cat(list(chunks)))
+    return rows
 
 
 def table_codec(config: Config) -> TableCodec:
