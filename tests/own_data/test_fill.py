@@ -64,7 +64,8 @@ def test_unknown_values_are_kept_and_counted(model):
     holes = Holes.of(codec, codec.names, rows)
     assert holes.unknown == 2
     assert holes.observed.sum(1).tolist() == [2, 3]  # a price has two positions
-    assert holes.restore(codec.decode(holes.tokens), 1)[0][:3] == ["1e9", "dear", "3"]
+    filled = holes.conditions(1).decode(codec, holes.tokens)
+    assert filled[0][:3] == ["1e9", "dear", "3"]
 
 
 def test_a_fixed_number_comes_back_exactly(model):
@@ -103,6 +104,18 @@ def test_fill_by_command(tmp_path, monkeypatch, capsys):
     code, _, err = in_process(monkeypatch, capsys, "fill", tmp_path / "words", out)
     assert code == 2
     assert "fill is for tables" in err
+
+
+def test_fill_reads_a_header_only_where_the_training_file_had_one(tmp_path, monkeypatch, capsys):
+    rows = [f"{'ab'[i % 2]},{i % 3}" for i in range(60)]
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    train_by_command(monkeypatch, capsys, tmp_path / "data.csv", tmp_path / "run", "--header", "no")
+    (tmp_path / "holes.csv").write_text("b,\na,0\na,1\n")  # a word above numbers is no name here
+    code, out, err = in_process(
+        monkeypatch, capsys, "fill", tmp_path / "run", tmp_path / "holes.csv"
+    )
+    assert code == 0, err
+    assert [line.split(",")[0] for line in out.splitlines()] == ["b", "a", "a"]
 
 
 def test_encoding_a_wrong_row_names_it():

@@ -301,7 +301,8 @@ def test_column_kinds_override_what_cells_look_like():
     (zips, _) = dataset_from_python(frame, column_kinds=kinds)[1].codec.columns
     assert (zips.kind, zips.depth, zips.value("10003")) == ("levels", 2, 10_003)
     for wrong, message in (
-        ({"zap": "levels"}, "no column 'zap'"), ({"zip": "date"}, "choose levels or number"),
+        ({"zap": "levels"}, "--columns: no column 'zap'"),
+        ({"zip": "date"}, "choose levels or number"),
         ({"k": "number"}, "column k, row 1: 'a' is no number"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):

@@ -23,7 +23,7 @@ def keep_compiled_code() -> None:
 
 
 def is_ours(folder: str) -> bool:
-    """Whether a folder is ours to write to, or can be created. Nothing is.
+    """Whether this user owns a folder and can write to it, or could create it.
 
     PyTorch runs the code in its cache, so another user must not have put it there.
     """

@@ -41,7 +41,7 @@ class Fill:
         options = SampleOptions(self.draws, self.steps, self.seed)
         model = OneStepModel.load(self.run, self.device)
         codec = table_codec(model.config)
-        names, rows = Table(header=codec.header or None).rows(self.file)[:2]
+        names, rows = Table(header=codec.header).rows(self.file)[:2]
         holes = Holes.of(codec, names, rows)
         if holes.unknown:
             say(

@@ -36,7 +36,7 @@ def choose_columns(
     kinds = kinds or {}
     for name, kind in kinds.items():
         if name not in names:
-            raise InputError(f"--as: no column '{name}'; the columns are {', '.join(names)}")
+            raise InputError(f"--columns: no column '{name}'; the columns are {', '.join(names)}")
         if kind not in get_args(ColumnKind):
             raise InputError(f"--columns {name}={kind}: choose {' or '.join(get_args(ColumnKind))}")
     columns = zip(names, zip(*rows, strict=True), types or ("",) * len(names), strict=True)
