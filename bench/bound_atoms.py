@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.kind import Smiles
-from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.io.chemistry import BOUND_ATOM, SYMBOL
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.text_codec import TextCodec
+from discrete_meanflow.io.text_kinds import Smiles
 from discrete_meanflow.model.one_step_model import OneStepModel
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare

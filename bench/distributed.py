@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.array_codec import ArrayCodec
+from discrete_meanflow.io.array_codec import ArrayCodec
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.sizing import CPU_SIZE, choose_plan
 from discrete_meanflow.training import Distributed, Recipe, Trainer

@@ -7,10 +7,10 @@ import numpy
 import torch
 from safetensors.torch import load_file
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.kind import Kind
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.io.codec import Codec
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.subword_codec import SubwordCodec
+from discrete_meanflow.io.text_codec import TextCodec
 from discrete_meanflow.metric import two_samples
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.types import State

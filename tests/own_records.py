@@ -9,8 +9,8 @@ import pytest
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli import main
-from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.from_python import dataset_from_python
+from discrete_meanflow.io import kinds
+from discrete_meanflow.io.from_python import dataset_from_python
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import read_config

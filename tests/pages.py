@@ -5,8 +5,8 @@ import json
 import torch
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.labelled_codec import add_classes
+from discrete_meanflow.io import kinds
+from discrete_meanflow.io.labelled_codec import add_classes
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import write_weights

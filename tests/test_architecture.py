@@ -25,6 +25,7 @@ RANK = {
     "state": 2,
     "ctmc": 2,
     "data": 2,
+    "io": 3,
     "times": 2,
     "schedule": 3,
     "network": 3,

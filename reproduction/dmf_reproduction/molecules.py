@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from discrete_meanflow.data.chemistry import parse_molecule
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.chemistry import parse_molecule
 
 ATOMS = ("C", "N", "O", "F")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy
 import torch
 
-from discrete_meanflow.data.content import FastaFile, LineFile
 from discrete_meanflow.data.split import train_test_split
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.content import FastaFile, LineFile
 from discrete_meanflow.types import State
 
 

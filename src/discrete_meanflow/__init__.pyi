@@ -3,6 +3,7 @@
 from discrete_meanflow import (
     ctmc as ctmc,
     data as data,
+    io as io,
     kernel as kernel,
     metric as metric,
     model as model,

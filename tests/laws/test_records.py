@@ -12,18 +12,14 @@ import pytest
 import torch
 from hypothesis import assume, given, strategies as st
 
-from discrete_meanflow.data import (
-    Alphabet,
-    chemistry,
-    content,
-    split as parts,
-    tokens as token_files,
-)
-from discrete_meanflow.data.chemistry import BOUND_ATOM, SYMBOL
-from discrete_meanflow.data.content import LineFile
-from discrete_meanflow.data.kind import Smiles
-from discrete_meanflow.data.text_codec import TextCodec
+from discrete_meanflow.data import split as parts, tokens as token_files
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io import chemistry, content
+from discrete_meanflow.io.alphabet import Alphabet
+from discrete_meanflow.io.chemistry import BOUND_ATOM, SYMBOL
+from discrete_meanflow.io.content import LineFile
+from discrete_meanflow.io.text_codec import TextCodec
+from discrete_meanflow.io.text_kinds import Smiles
 from dmf_reproduction import read
 
 words = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8).filter(

@@ -14,9 +14,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.detect import detect
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io import kinds
+from discrete_meanflow.io.detect import detect
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.read import check_one_length
 from discrete_meanflow.model.run_folder import read_weights

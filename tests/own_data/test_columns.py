@@ -8,9 +8,9 @@ import numpy
 import pytest
 from hypothesis import given, strategies as st
 
-from discrete_meanflow.data.bin_tree import BRANCHES, bin_tree, exact_depth
-from discrete_meanflow.data.choose_column import choose_columns
-from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.io.table.bin_tree import BRANCHES, bin_tree, exact_depth
+from discrete_meanflow.io.table.choose_column import choose_columns
+from discrete_meanflow.io.table.table_codec import TableCodec
 
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=300)
 G = numpy.random.default_rng(0)

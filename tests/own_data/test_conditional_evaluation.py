@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.evaluation_tables import class_table, completions_table
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.labelled_codec import LabelledCodec
-from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.labelled_codec import LabelledCodec
+from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.metric import forest
 from discrete_meanflow.model import advice, class_accuracy
 from discrete_meanflow.model.class_accuracy import ClassAccuracy, score_classes

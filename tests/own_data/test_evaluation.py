@@ -12,8 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import kind as kinds
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.text_kinds import Fasta, Windows
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
 from discrete_meanflow.model import eval_samples, run_folder as run
 from discrete_meanflow.model.eval_samples import EvalSplit, draw, load_samples, save_samples
@@ -65,12 +65,12 @@ def test_pair_covariance_is_for_alignments(judgeable):
     twins = train.clone()
     twins[:, 3] = train[:, 0]  # which independent positions are not
     assert "pair covariance" not in Evaluator(model.config, train, twins)(twins)
-    fasta, other = replace(model.config, kind=kinds.Fasta()), twins.clone()
+    fasta, other = replace(model.config, kind=Fasta()), twins.clone()
     other[::3, 3] = train[::3, 3]
     exact = pair_covariance_correlation(other, twins, model.config.codec.vocabulary)
     assert 0 < exact < 0.99
     assert Evaluator(fasta, train, twins)(other)["pair covariance"] == exact
-    codec = kinds.Fasta().of(["ACGU", "ACG"]).codec
+    codec = Fasta().of(["ACGU", "ACG"]).codec
     padded = Evaluator(replace(fasta, codec=codec), train[:4] * 0, train[:4] * 0)
     assert "pair covariance" not in padded(train[:4] * 0)
 
@@ -161,7 +161,7 @@ def test_reference_lm_learns_from_records_that_are_not_compared(tmp_path, monkey
     monkeypatch.setattr(eval_samples, "FEWEST_LM_RECORDS", 20)
     text = tmp_path / "long.txt"
     text.write_text("it was a dark and stormy night, " * 200)
-    kind, folder = kinds.Windows(16), tmp_path / "run"
+    kind, folder = Windows(16), tmp_path / "run"
     options = FitOptions(iterations=4, size=1e4, held_out=40)
     prepare(folder, kind, kind.read(text), options, Distributed())
     train_run(folder)
@@ -191,7 +191,7 @@ def test_held_out_halves_of_a_text_are_mixed(tmp_path):
     """Their distance is sampling noise, not the drift from page to page."""
     text = tmp_path / "long.txt"
     text.write_text("".join(f"{i:06d}\n\n" for i in range(4000)))
-    kind = kinds.Windows(8)
+    kind = Windows(8)
     options = FitOptions(iterations=4, size=1e4, held_out=1000)
     config, _ = prepare(tmp_path / "run", kind, kind.read(text), options, Distributed())
     held_out = read_tokens(tmp_path / "run" / run.HELD_OUT, config.codec)
@@ -299,4 +299,4 @@ def test_train_and_evaluate_need_no_optional_package(tmp_path):
 
 
 def test_invalid_fasta_sequences_are_found():
-    assert kinds.Fasta().valid(["ACG-U", "", "AC_G", "AC G"]) == [True, False, False, False]
+    assert Fasta().valid(["ACG-U", "", "AC_G", "AC G"]) == [True, False, False, False]

@@ -15,27 +15,32 @@ import torch
 
 import measure
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import (
-    TokenArray,
-    content,
-    kind as kinds,
-    tokens as token_files,
-    windows,
-)
-from discrete_meanflow.data.array_codec import ArrayCodec, read_array
-from discrete_meanflow.data.cells import type_of
-from discrete_meanflow.data.choose_column import choose_columns
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.column import LevelColumn
-from discrete_meanflow.data.content import FastaFile, read_text
-from discrete_meanflow.data.detect import detect
-from discrete_meanflow.data.labelled_codec import add_classes, read_classes
-from discrete_meanflow.data.read_table import read_parquet, read_table
+from discrete_meanflow.data import TokenArray, tokens as token_files
 from discrete_meanflow.data.split import default_held_out, train_test_split
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io import content, kinds, windows
+from discrete_meanflow.io.array_codec import ArrayCodec, read_array
+from discrete_meanflow.io.array_kind import Array
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.content import FastaFile, read_text
+from discrete_meanflow.io.detect import detect
+from discrete_meanflow.io.labelled_codec import add_classes, read_classes
+from discrete_meanflow.io.subword_codec import SubwordCodec
+from discrete_meanflow.io.table.cells import type_of
+from discrete_meanflow.io.table.choose_column import choose_columns
+from discrete_meanflow.io.table.column import LevelColumn
+from discrete_meanflow.io.table.read_table import read_parquet, read_table
+from discrete_meanflow.io.table.table_codec import TableCodec
+from discrete_meanflow.io.table.table_kind import Table
+from discrete_meanflow.io.text_codec import TextCodec
+from discrete_meanflow.io.text_kinds import (
+    Fasta,
+    Lines,
+    Smiles,
+    Tokenised,
+    TokenisedWindows,
+    Windows,
+)
 from discrete_meanflow.model.evaluate import Evaluator
 from discrete_meanflow.model.read import check_one_length
 from discrete_meanflow.model.tensor_files import read_tokens, write_tokens
@@ -137,7 +142,7 @@ def test_parquet_keeps_its_types(tmp_path):
     frame.to_parquet(tmp_path / "a.parquet")
     dataset = detect(tmp_path / "a.parquet").read(tmp_path / "a.parquet")
     codec = TableCodec.from_json(json.loads(json.dumps(dataset.codec.describe())))
-    with kinds.Table().writer(tmp_path / "b.parquet", codec, 2) as out:
+    with Table().writer(tmp_path / "b.parquet", codec, 2) as out:
         out(dataset.records)
     pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "b.parquet"), frame)
     with pytest.raises(InputError, match=r"^table: unknown frame"):
@@ -192,7 +197,7 @@ import sys
 from pathlib import Path
 import torch
 from discrete_meanflow.data import TokenArray, split, tokens
-from discrete_meanflow.data.kind import find_kind
+from discrete_meanflow.io.kinds import find_kind
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.tensor_files import read_tokens
@@ -236,18 +241,18 @@ def test_a_few_words_may_stand_among_numbers(tmp_path):
     (tmp_path / "a.csv").write_text(
         "x,y\n" + "\n".join(f"{x},{i % 2}" for i, x in enumerate(cells))
     )
-    codec = kinds.Table().read(tmp_path / "a.csv").codec
+    codec = Table().read(tmp_path / "a.csv").codec
     assert (codec.columns[0].kind, codec.columns[0].words) == ("number", ("?",))
     assert len(codec.parse_infill("x=0.5")) == len(codec.parse_infill("x=?")) == 2
     words = [f"{i},{'abcdef'[i % 6] if i % 7 == 0 else i}" for i in range(200)]
     (tmp_path / "b.csv").write_text("\n".join(words))
-    assert kinds.Table().read(tmp_path / "b.csv").codec.columns[1].kind == "levels"  # codes
+    assert Table().read(tmp_path / "b.csv").codec.columns[1].kind == "levels"  # codes
 
 
 @pytest.mark.parametrize("rows", ["0.1,5\n0.2,6\n0.3,7\n", "0.1,a\n,b\n0.3,c\n"])
 def test_words_above_numbers_are_a_header(rows, tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n" + rows)
-    assert kinds.Table().read(tmp_path / "a.csv").codec.names == ("x", "y")
+    assert Table().read(tmp_path / "a.csv").codec.names == ("x", "y")
 
 
 def write_frame(frame, path):
@@ -261,14 +266,14 @@ def test_missing_cells_are_a_value(name, tmp_path):
     frame = pandas.DataFrame({"x": [1.5, None] * 20, "who": ["Nan", "Bo", None, "Al"] * 10})
     path = tmp_path / name
     write_frame(frame, path)
-    dataset = kinds.Table().read(path)
+    dataset = Table().read(path)
     assert [column.levels for column in dataset.codec.columns] == [
         ("", "1.5"), ("", "Al", "Bo", "Nan"),
     ]  # fmt: skip
     card = dataset.codec.card(dataset)
     assert card["missing cells"] == {"x": 20, "who": 10}
     out = tmp_path / f"out-{name}"
-    with kinds.Table().writer(out, dataset.codec, 40) as write_rows:
+    with Table().writer(out, dataset.codec, 40) as write_rows:
         write_rows(dataset.records)
     again = pandas.read_csv(out) if path.suffix == ".csv" else pandas.read_parquet(out)
     pandas.testing.assert_frame_equal(again, frame, check_dtype=False)
@@ -296,10 +301,10 @@ def test_json_is_rejected(name, text, tmp_path):
 def test_smiles_files_may_contain_names(tmp_path):
     for text in ("Canonical_SMILES,name\nCCO,ethanol\nC=O;x\n", "smiles\tid\nCCO\t1\nC=O 2\n"):
         (tmp_path / "a.smi").write_text(text)
-        assert list(kinds.Smiles().read(tmp_path / "a.smi").records) == ["CCO", "C=O"]
+        assert list(Smiles().read(tmp_path / "a.smi").records) == ["CCO", "C=O"]
     (tmp_path / "a.smi").write_text("CCO\n,CC\n")
     with pytest.raises(InputError, match="line 2: does not begin with a molecule"):
-        kinds.Smiles().read(tmp_path / "a.smi")
+        Smiles().read(tmp_path / "a.smi")
 
 
 def test_numbers_may_be_separated_by_spaces(tmp_path, monkeypatch, capsys):
@@ -332,16 +337,16 @@ def test_columns_are_dropped_on_request(name, tmp_path, monkeypatch, capsys):
     card = json.loads((tmp_path / "run" / "data.json").read_text())
     assert "--drop id 'a b'" in card["command"]
     with pytest.raises(InputError, match="no column 'q'; the columns are id, a b, n, z"):
-        kinds.Table(drop=["q"]).read(path)
+        Table(drop=["q"]).read(path)
     with pytest.raises(InputError, match="no column is left"):
-        kinds.Table(drop=list(rows)).read(path)
+        Table(drop=list(rows)).read(path)
 
 
 def test_empty_columns_can_be_dropped(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,c\n" + ",x,1\n,y,2\n,x,\n")
     with pytest.raises(InputError, match=r"column a is empty; --drop 'a' leaves it out"):
-        kinds.Table().read(tmp_path / "a.csv")
-    dataset = kinds.Table(drop=["a"]).read(tmp_path / "a.csv")
+        Table().read(tmp_path / "a.csv")
+    dataset = Table(drop=["a"]).read(tmp_path / "a.csv")
     assert dataset.records == [["x", "1"], ["y", "2"], ["x", ""]]
 
 
@@ -349,9 +354,9 @@ def test_a_header_must_name_every_column(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",a,b\n" + "0,x,y\n1,x,z\n" * 3)
     with pytest.raises(InputError, match="line 1: column 1 has no name"):
-        kinds.Table().read(path)
+        Table().read(path)
     path.write_text("k,b\nx,2\n,2\n,\nx,4\n")  # an empty row is skipped
-    dataset = kinds.Table().read(path)
+    dataset = Table().read(path)
     assert dataset.codec.names == ("k", "b")
     assert dataset.records == [["x", "2"], ["", "2"], ["x", "4"]]
 
@@ -413,7 +418,7 @@ def test_a_tokenizer_defines_the_symbols(tokenizer, tmp_path, monkeypatch, capsy
     assert tokens.tolist() == [[0, 2, 4], [1, 6, 6]]
     assert model.config.codec.decode(tokens) == ["the dog ran", "cat"]
     with pytest.raises(InputError, match="not a Hugging Face tokenizer"):
-        kinds.Tokenised(text).read(text)
+        Tokenised(text).read(text)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +440,7 @@ def test_a_tokenizer_needs_lines_or_windows(name, text, tokenizer, tmp_path, mon
 
 def test_empty_fasta_sequences_are_skipped(tmp_path):
     (tmp_path / "a.fasta").write_text(">a\n>b\nACG\nU\n>c\n\n>d\nGG\n>e\n")
-    assert list(kinds.Fasta().read(tmp_path / "a.fasta").records) == ["ACGU", "GG"]
+    assert list(Fasta().read(tmp_path / "a.fasta").records) == ["ACGU", "GG"]
 
 
 def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsys):
@@ -446,7 +451,7 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
         "\n\n".join(" ".join(vocabulary[i] for i in order[k : k + 9]) for k in range(0, 400, 9))
     )
     monkeypatch.setattr(windows, "TOKENIZER_CHUNK", 50)  # characters
-    dataset = kinds.TokenisedWindows(7, tokenizer).read(text)
+    dataset = TokenisedWindows(7, tokenizer).read(text)
     ids = [{"the": 0, "cat": 1, "dog": 2, "sat": 3, "ran": 4}[vocabulary[i]] for i in order]
     assert dataset.encoded().tolist() == [ids[k : k + 7] for k in range(0, 399, 7)]
     words = ("train", text, "--out", tmp_path / "run", "--iterations", 4, "--size", 1e4, "--batch",
@@ -456,7 +461,7 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     assert "distinct: 57" in out
     model = OneStepModel.load(tmp_path / "run", "cpu")
     assert model.config.codec.length == 7
-    assert isinstance(model.config.kind, kinds.Windows)
+    assert isinstance(model.config.kind, Windows)
     assert all(line.startswith("cat sat") for line in model.sample(3, infill="cat sat"))
     assert "known words" in model.evaluate(4, steps=(1,))["scores"]["1 step"]
     # Words at the edges of windows count, and no two words are joined.
@@ -464,10 +469,10 @@ def test_windows_may_consist_of_subwords(tokenizer, tmp_path, monkeypatch, capsy
     short = tmp_path / "b.txt"
     short.write_text("the cat " * 10)
     with pytest.raises(InputError, match="20 symbols are too few for windows of 64"):
-        kinds.TokenisedWindows(64, tokenizer).read(short)
+        TokenisedWindows(64, tokenizer).read(short)
     short.write_text("")
     with pytest.raises(InputError, match="is empty, or the tokenizer finds no subword in it"):
-        kinds.TokenisedWindows(64, tokenizer).read(short)
+        TokenisedWindows(64, tokenizer).read(short)
 
 
 def test_fit_accepts_a_tokenizer(tokenizer):
@@ -580,7 +585,7 @@ def test_split_keeps_repeated_rows_and_separates_strings():
 @pytest.mark.parametrize(("most", "stored"), [(1, torch.uint8), (256, torch.int32)])
 def test_arrays_are_stored_in_the_smallest_dtype(most, stored, tmp_path):
     numpy.save(tmp_path / "a.npy", numpy.array([[0, most], [1, 1]], dtype=numpy.uint16))
-    dataset = kinds.Array().read(tmp_path / "a.npy")
+    dataset = Array().read(tmp_path / "a.npy")
     assert dataset.records.dtype == numpy.uint16
     assert dataset.encoded().dtype == stored
     assert dataset.encoded().tolist() == [[0, most], [1, 1]]
@@ -617,9 +622,9 @@ def test_header_and_delimiter_are_guessed(name, content, names, rows, tmp_path):
 )
 def test_rows_are_written_in_the_format_of_the_input(name, content, out, written, tmp_path):
     (tmp_path / name).write_text(content)
-    dataset = kinds.Table().read(tmp_path / name)
+    dataset = Table().read(tmp_path / name)
     codec = type(dataset.codec).from_json(dataset.codec.describe())
-    with kinds.Table().writer(tmp_path / out, codec, 2) as write:
+    with Table().writer(tmp_path / out, codec, 2) as write:
         write(dataset.records)
     assert read_text(tmp_path / out) == written
 
@@ -633,7 +638,7 @@ def test_a_table_codec_rejects_an_unknown_delimiter():
 
 def test_a_blank_line_does_not_make_a_text_of_windows(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join([*WORDS, "", *WORDS]))
-    assert isinstance(detect(tmp_path / "a.txt"), kinds.Lines)
+    assert isinstance(detect(tmp_path / "a.txt"), Lines)
 
 
 def test_tables_and_arrays_may_be_gzipped(tmp_path):
@@ -643,7 +648,7 @@ def test_tables_and_arrays_may_be_gzipped(tmp_path):
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(frame.to_parquet()))
     dataset = detect(tmp_path / "a.parquet.gz").read(tmp_path / "a.parquet.gz")
     assert dataset.records == [["1", "x"], ["2", "y"], ["2", "y"]]
-    with kinds.Table().writer(tmp_path / "b.parquet", dataset.codec, 3) as out:
+    with Table().writer(tmp_path / "b.parquet", dataset.codec, 3) as out:
         out(dataset.records)
     assert pandas.read_parquet(tmp_path / "b.parquet")["a"].tolist() == [1, 2, 2]  # not text
     numpy.save(tmp_path / "a.npy", numpy.arange(6).reshape(3, 2))
@@ -671,7 +676,7 @@ PARQUET = """
 import sys
 from pathlib import Path
 import torch
-from discrete_meanflow.data.read_table import read_parquet
+from discrete_meanflow.io.table.read_table import read_parquet
 read_parquet(Path(sys.argv[1]))
 sys.exit(2)
 """
@@ -709,13 +714,13 @@ def test_one_long_record_is_noted():
 
 
 def test_cards_describe_classes_windows_and_arrays(tmp_path):
-    labelled = add_classes(kinds.Lines().of(["ab", "c", "a"]), ["x", "y", "x"])
+    labelled = add_classes(Lines().of(["ab", "c", "a"]), ["x", "y", "x"])
     card = labelled.codec.card(labelled)
     assert card["alphabet"] == "abc_"
     assert card["lengths"] == {"least": 1, "median": 1, "most": 2}
     assert card["classes"] == {"x": 2, "y": 1}
     (tmp_path / "a.txt").write_text("it was dark. " * 9)
-    text = kinds.Windows(8).read(tmp_path / "a.txt")
+    text = Windows(8).read(tmp_path / "a.txt")
     assert text.codec.card(text)["lengths"] == {"least": 8, "median": 8, "most": 8}
     array = Dataset(numpy.zeros((5, 2, 3)), ArrayCodec((2, 3), 4))
     assert array.codec.card(array) == {"shape": [2, 3], "symbols": 4}
@@ -726,7 +731,7 @@ def test_cards_describe_classes_windows_and_arrays(tmp_path):
 
 def test_a_cell_may_contain_a_carriage_return(tmp_path):
     rows = [["a\rb", "c"], ["d", "e"]]
-    with kinds.Table().writer(tmp_path / "a.csv", TableCodec.of(["x", "y"], rows), 2) as out:
+    with Table().writer(tmp_path / "a.csv", TableCodec.of(["x", "y"], rows), 2) as out:
         out(rows)
     with open(tmp_path / "a.csv", newline="") as file:
         assert list(csv.reader(file)) == [["x", "y"], *rows]

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data.from_python import dataset_from_python
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.from_python import dataset_from_python
 from discrete_meanflow.model.fill import Holes
 from own_records import train_by_command, write
 from test_cli import in_process

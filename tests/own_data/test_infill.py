@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.table.table_codec import TableCodec
+from discrete_meanflow.io.text_codec import TextCodec
 from discrete_meanflow.model import conditions
 from discrete_meanflow.model.conditions import Conditions, read_conditions
 from discrete_meanflow.model.options import SampleOptions

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.kind import KINDS
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.kinds import KINDS
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
 from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.options import FitOptions

@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.exit_codes import run_guarded
-from discrete_meanflow.data.write import text_writer
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import open_output, output_path, write_atomically
+from discrete_meanflow.io.write import text_writer
 from own_records import train_by_command, train_run, write
 from test_cli import in_process
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli import train as train_command
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.from_python import dataset_from_python
-from discrete_meanflow.data.labelled_codec import LabelledCodec
-from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.from_python import dataset_from_python
+from discrete_meanflow.io.labelled_codec import LabelledCodec
+from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.model import (
     pacing,
     prepare as preparing,

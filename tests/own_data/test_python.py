@@ -16,13 +16,14 @@ import pytest
 import torch
 
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.from_python import dataset_from_python
-from discrete_meanflow.data.labelled_codec import add_classes
-from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.io import kinds
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.array_kind import Array
+from discrete_meanflow.io.from_python import dataset_from_python
+from discrete_meanflow.io.labelled_codec import add_classes
+from discrete_meanflow.io.table.table_codec import TableCodec
+from discrete_meanflow.io.text_codec import TextCodec
 from own_records import ROWS, WORDS
 
 
@@ -218,10 +219,10 @@ def test_whole_floats_are_accepted_as_tokens(tmp_path):
     numpy.savez(
         tmp_path / "a.npz", extra=digits / 2, images=digits.astype(int), labels=digits[:, 0]
     )
-    found = kinds.Array().read(tmp_path / "a.npz")
+    found = Array().read(tmp_path / "a.npz")
     assert (found.codec.symbols, found.source) == (5, "images, of extra, images, labels")
     numpy.savez(tmp_path / "b.npz", images=digits, onehot=(digits[:, :4] > 2).astype(int))
-    assert kinds.Array().read(tmp_path / "b.npz").codec.shape == (6,)
+    assert Array().read(tmp_path / "b.npz").codec.shape == (6,)
     for wrong in (digits / 2, numpy.where(digits == 1, numpy.nan, digits)):
         with pytest.raises(InputError, match="needs integers"):
             dataset_from_python(wrong)

@@ -15,9 +15,9 @@ import torch
 
 import measure
 from discrete_meanflow import OneStepModel
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec
+from discrete_meanflow.io.text_codec import TextCodec
 from discrete_meanflow.model import export as exporting
 from discrete_meanflow.model.export import export
 from discrete_meanflow.model.options import FitOptions, SampleOptions

@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.cli.train import Train
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.from_python import dataset_from_python
-from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import folder_lock
+from discrete_meanflow.io.from_python import dataset_from_python
+from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.model import (
     display,
     run_folder as run,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import discrete_meanflow as dmf
-from discrete_meanflow.data.layout import Arrangement
+from discrete_meanflow.io.layout import Arrangement
 from discrete_meanflow.model.run_folder import read_config
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.views import layout_view, record_views

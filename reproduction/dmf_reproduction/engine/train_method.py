@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from discrete_meanflow.data.from_python import dataset_from_python
+from discrete_meanflow.io.from_python import dataset_from_python
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.metrics_log import read_metrics
 from discrete_meanflow.model.prepare import prepare

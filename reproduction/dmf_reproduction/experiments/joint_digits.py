@@ -8,8 +8,8 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.alphabet import Alphabet
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import Recipe

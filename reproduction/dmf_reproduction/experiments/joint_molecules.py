@@ -8,8 +8,8 @@ import numpy
 import torch
 from torch import nn
 
-from discrete_meanflow.data import Alphabet
-from discrete_meanflow.data.chemistry import BOUND_ATOM
+from discrete_meanflow.io.alphabet import Alphabet
+from discrete_meanflow.io.chemistry import BOUND_ATOM
 from discrete_meanflow.network import DiT
 from discrete_meanflow.training import FlowMapDistillation, Recipe
 from dmf_reproduction import read

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet
+from discrete_meanflow.io.alphabet import Alphabet
 from discrete_meanflow.metric.two_samples import copies, ngram_tv
 from discrete_meanflow.network import DiT
 from discrete_meanflow.training import FlowMapDistillation, Recipe

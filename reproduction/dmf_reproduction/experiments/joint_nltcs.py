@@ -7,7 +7,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet
+from discrete_meanflow.io.alphabet import Alphabet
 from discrete_meanflow.metric import frequencies, total_variation
 from discrete_meanflow.network import FlatMLP
 from discrete_meanflow.training import FlowMapDistillation, Recipe

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from discrete_meanflow.data import Alphabet
+from discrete_meanflow.io.alphabet import Alphabet
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import DiT

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_meanflow.data import Alphabet
+from discrete_meanflow.io.alphabet import Alphabet
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import copies
 from discrete_meanflow.network import DiT

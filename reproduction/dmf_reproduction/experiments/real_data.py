@@ -13,9 +13,10 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from discrete_meanflow.data import Alphabet, TokenArray
-from discrete_meanflow.data.content import read_text
+from discrete_meanflow.data import TokenArray
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.alphabet import Alphabet
+from discrete_meanflow.io.content import read_text
 from discrete_meanflow.kernel import BoundaryKernel, FlowMapKernel, Kernel
 from discrete_meanflow.objective import PosteriorRegression
 from discrete_meanflow.path import Paths

@@ -32,7 +32,7 @@ class Fill:
     """Device to sample on."""
 
     def __call__(self) -> None:
-        from discrete_meanflow.data.kind import Table
+        from discrete_meanflow.io.table.table_kind import Table
         from discrete_meanflow.model.fill import Holes, fill, table_codec
         from discrete_meanflow.model.one_step_model import OneStepModel
 

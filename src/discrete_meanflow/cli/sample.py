@@ -85,7 +85,7 @@ class Sample:
         note: str | None,
     ) -> bool:
         """Write all records; False if the reader of a pipe left before the end."""
-        from discrete_meanflow.data.kind import Lines
+        from discrete_meanflow.io.text_kinds import Lines
 
         codec, write_classes = config.codec, None
         count, written = conditions.total, 0

@@ -4,7 +4,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.metric import forest
 from discrete_meanflow.model.conditional_samples import (
     GUIDANCE,

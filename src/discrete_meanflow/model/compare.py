@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.kind import Kind
 from discrete_meanflow.data.split import FEWEST_HELD_OUT
 from discrete_meanflow.errors import InputError, Interrupted
 from discrete_meanflow.files import digest, make_folder
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.comparison_grid import EVALUATIONS, SECONDS
 from discrete_meanflow.model.eval_samples import EvalSplit

@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.tokens import token_dtype
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.metric import conditional
 from discrete_meanflow.model.conditional_samples import (
     STEPS,
@@ -85,6 +83,6 @@ def _record_sets(
 def _pair_tv(codec: Codec, reference: State, x: State, observed: Tensor) -> float | None:
     """Adjacent symbols of a text at any position; else pairs of positions."""
     n = codec.vocabulary
-    if isinstance(codec, TextCodec | SubwordCodec):
+    if codec.sequential:
         return conditional.adjacent_pair_tv(reference, x, observed, n, codec.pad)
     return conditional.position_pair_tv(reference, x, observed, n)

@@ -7,7 +7,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions
 from discrete_meanflow.model.options import SampleOptions

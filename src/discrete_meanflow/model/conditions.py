@@ -9,10 +9,10 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.content import iter_lines
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context
+from discrete_meanflow.io.codec import Codec
+from discrete_meanflow.io.content import iter_lines
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.types import State
 

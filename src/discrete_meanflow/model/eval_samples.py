@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy
 import torch
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.kind import Kind, Windows
 from discrete_meanflow.data.split import FEWEST_HELD_OUT
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import digest
+from discrete_meanflow.io.codec import Codec
+from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.text import ReferenceLM
 from discrete_meanflow.model import tensor_files
@@ -71,7 +71,7 @@ class EvalSplit:
                 f"are compared, and {len(rest)} are left; use a smaller -n, or train with a larger "
                 "--held-out"
             )
-        return rest.flatten().unfold(0, rest.shape[1], 1) if isinstance(kind, Windows) else rest
+        return rest.flatten().unfold(0, rest.shape[1], 1) if kind.one_text else rest
 
 
 @dataclass(frozen=True)

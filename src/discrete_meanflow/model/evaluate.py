@@ -5,10 +5,6 @@ from pathlib import Path
 
 import torch
 
-from discrete_meanflow.data.kind import Fasta, Windows
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.data.tokens import CHUNK_ROWS
 from discrete_meanflow.metric import text, two_samples
 from discrete_meanflow.metric.pair_covariance import pair_covariance_correlation
@@ -72,10 +68,7 @@ class Evaluator:
         self.kind, self.codec = config.kind, config.codec.bare
         length = self.codec.length  # without the class
         self.train, self.reference = train[:, :length], reference[:, :length]
-        # Positions whose pairs are compared.
-        self.compared = list(range(length))
-        if isinstance(self.codec, TableCodec):
-            self.compared = self.codec.first_positions
+        self.compared = self.codec.main_positions
 
     def __call__(self, x: State, bits: float | None = None) -> Json:
         """Score records ``x``; ``bits`` per symbol come from a reference LM."""
@@ -89,18 +82,16 @@ class Evaluator:
             "nearest": two_samples.nearest(x, self.train),
             "C2ST AUC": two_samples.c2st_auc(reference, x),
         }
-        if isinstance(codec, TextCodec | SubwordCodec):
+        if codec.sequential:
             scores["well-formed"] = _well_formed(x, codec.pad)
-            if isinstance(self.kind, Fasta) and codec.pad is None:  # an alignment
-                scores["pair covariance"] = pair_covariance_correlation(
-                    x, reference, codec.vocabulary
-                )
-        if isinstance(self.kind, Windows):
+        if self.kind.aligned and codec.pad is None:
+            scores["pair covariance"] = pair_covariance_correlation(x, reference, codec.vocabulary)
+        if self.kind.one_text:
             scores["known words"] = text.known_words(records, self._words)
         if bits is not None:
             scores["bits"] = bits
             scores["entropy"] = text.letter_entropy(x, codec.vocabulary)
-        if isinstance(codec, TableCodec):
+        if self.kind.known_pairs:
             rows, known = x[:, self.compared], self.train[:, self.compared]
             scores["valid"] = two_samples.pairs_seen(rows, known, codec.vocabulary)
         if (valid := self.kind.valid(records)) is not None:
@@ -109,7 +100,7 @@ class Evaluator:
 
     def _distances(self, x: State) -> Json:
         codec, reference, n = self.codec, self.reference, self.codec.vocabulary
-        if not isinstance(codec, TextCodec | SubwordCodec):
+        if not codec.sequential:
             rows, real = x[:, self.compared], reference[:, self.compared]
             return {"pair TV": two_samples.column_pair_tv(rows, real, n)}
         return {

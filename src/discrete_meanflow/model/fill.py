@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.cells import MISSING
-from discrete_meanflow.data.column import Column
-from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.table.cells import MISSING
+from discrete_meanflow.io.table.column import Column
+from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions
 from discrete_meanflow.model.options import SampleOptions
@@ -68,7 +68,7 @@ class Holes:
     @property
     def unknown(self) -> int:
         """Number of cells with values that the training data lacks: kept, but no condition."""
-        first = self.observed[:, self.codec.first_positions]
+        first = self.observed[:, self.codec.main_positions]
         present = sum(cell != MISSING for row in self.rows for cell in row)
         return present - int(first.sum())
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 
-from discrete_meanflow.data.from_python import dataset_from_python, rows_from_python
-from discrete_meanflow.data.kind import Kind, Tokenised, find_kind
-from discrete_meanflow.data.labelled_codec import add_classes
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.io.from_python import dataset_from_python, rows_from_python
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.kinds import find_kind
+from discrete_meanflow.io.labelled_codec import add_classes
+from discrete_meanflow.io.text_kinds import Tokenised
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.forest import check_scikit_learn
 from discrete_meanflow.model import run_folder

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from discrete_meanflow.data import Sequences
-from discrete_meanflow.data.codec import Codec
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import MOST_PAIRS, pair_bytes
 from discrete_meanflow.path import DataPaths

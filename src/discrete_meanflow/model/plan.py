@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from discrete_meanflow.data import Sequences
-from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model.plan_limits import check_plan

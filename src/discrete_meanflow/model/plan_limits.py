@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import token_dtype
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.model import options
 
 if TYPE_CHECKING:

@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from discrete_meanflow.data import TokenArray
-from discrete_meanflow.data.array_codec import ArrayCodec
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.kind import Kind, Table
 from discrete_meanflow.data.split import (
     FEWEST_HELD_OUT,
     first_occurrences,
     split_off_end,
     train_test_split,
 )
-from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.model.options import FitOptions
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
 from discrete_meanflow.model.plan import Plan
@@ -74,7 +72,7 @@ def split_dataset(dataset: Dataset, held_out: int | None, seed: int) -> tuple[St
         once = len(first_occurrences(tokens))
         counts |= {"distinct": once, "duplicates kept": len(tokens) - once}
         return *split_off_end(tokens, held_out), counts
-    keep_duplicates = isinstance(codec.bare, TableCodec | ArrayCodec)
+    keep_duplicates = codec.bare.repeats
     train, test, more = train_test_split(tokens, held_out, seed, keep_duplicates, codec.bare.length)
     return train, test, counts | more
 
@@ -91,12 +89,7 @@ def _time_hint(plan: Plan, minutes: float, taken: float) -> Json:
 
 def _hints(kind: Kind, dataset: Dataset, held_out: int) -> Json:
     """Hints where the file may have been read differently than intended."""
-    hints = {} if dataset.source is None else {"array": dataset.source}
-    guessed = isinstance(kind, Table) and kind.header is None
-    if guessed and isinstance(dataset.codec, TableCodec) and not dataset.codec.header:
-        hints["header"] = "none found; use --header yes if the first row names the columns"
-    if warning := kind.warning(dataset):
-        hints["warning"] = warning
+    hints: Json = dict(kind.hints(dataset))
     if held_out < FEWEST_HELD_OUT:
         hints["evaluation"] = (
             f"needs at least {FEWEST_HELD_OUT} held-out records, there are {held_out}; use "

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discrete_meanflow.data import kind as kinds
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.content import location_of
-from discrete_meanflow.data.detect import detect
-from discrete_meanflow.data.kind import Kind, Table, Windows
-from discrete_meanflow.data.labelled_codec import read_classes
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.text_codec import TextCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.content import location_of
+from discrete_meanflow.io.detect import detect
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.kinds import find_kind
+from discrete_meanflow.io.labelled_codec import read_classes
+from discrete_meanflow.io.table.table_kind import Table
+from discrete_meanflow.io.text_kinds import Tokenised, TokenisedWindows, Windows
 from discrete_meanflow.model.options import ReadOptions
 
 # Options that only one kind of data has.
@@ -54,10 +54,10 @@ def file_context(
 
 def choose_kind(path: Path, options: ReadOptions) -> Kind:
     """The kind of a file with its options. An option that does not fit the kind is an error."""
-    kind = detect(path) if options.kind == "auto" else kinds.find_kind(options.kind)
+    kind = detect(path) if options.kind == "auto" else find_kind(options.kind)
     if isinstance(kind, Windows):
         if options.tokenizer:
-            kind = kinds.TokenisedWindows(options.length, options.tokenizer)
+            kind = TokenisedWindows(options.length, options.tokenizer)
         else:
             kind = Windows(options.length)
     elif options.tokenizer is not None:
@@ -66,7 +66,7 @@ def choose_kind(path: Path, options: ReadOptions) -> Kind:
                 f"--tokenizer is for lines and windows, but {path} is read as {kind.name}; pass "
                 "--kind lines or --kind windows if that is wrong"
             )
-        kind = kinds.Tokenised(options.tokenizer)
+        kind = Tokenised(options.tokenizer)
     elif isinstance(kind, Table):
         header = {"auto": None, "yes": True, "no": False}[options.header]
         kind = Table(header, options.drop, options.column_kinds)
@@ -80,16 +80,12 @@ def choose_kind(path: Path, options: ReadOptions) -> Kind:
 def check_one_length(dataset: Dataset) -> None:
     """Raise if strings would need padding."""
     codec = dataset.codec.bare
-    if not isinstance(codec, TextCodec | SubwordCodec) or codec.pad is None:
-        return
-    if dataset.tokens is not None:
+    if codec.pad is None or dataset.tokens is not None:
         return
     lengths = map(codec.count, dataset.bare)
     first = next(lengths)
     number, length = next(((i, n) for i, n in enumerate(lengths, 2) if n != first), (0, 0))
-    if not number and isinstance(codec, SubwordCodec):
-        return
     if not number:
-        raise InputError("the data changed while it was read")
+        return
     place = location_of(dataset.bare, number)
     raise InputError(f"{place} has {length} symbols, the first has {first}; allow it with --pad")

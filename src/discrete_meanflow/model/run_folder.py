@@ -20,11 +20,12 @@ import torch
 from safetensors.torch import save as serialise
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
-from discrete_meanflow.data.kind import KINDS, Kind
-from discrete_meanflow.data.labelled_codec import LabelledCodec
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.files import make_folder, write_atomically
+from discrete_meanflow.io.codec import Codec
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.kinds import KINDS
+from discrete_meanflow.io.labelled_codec import LabelledCodec
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import check_size

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.method import Method, find_method
 from discrete_meanflow.model.options import SMALLEST_SIZE, FitOptions
 from discrete_meanflow.model.plan import Plan

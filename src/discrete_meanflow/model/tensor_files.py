@@ -10,10 +10,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from discrete_meanflow.data.codec import Codec
 from discrete_meanflow.data.tokens import CHUNK_ROWS, TOKEN_DTYPES, token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import check_regular_file, replace_atomically
+from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.types import State
 
 

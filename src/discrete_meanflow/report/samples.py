@@ -116,7 +116,7 @@ def _draw(folder: Path, config: "Config") -> "dict[int, State]":
 
 def _layout_blocks(config: "Config", samples: "dict[int, State]") -> Iterator[Block]:
     """The samples as their layout is shown."""
-    from discrete_meanflow.data.layout import Arrangement
+    from discrete_meanflow.io.layout import Arrangement
     from discrete_meanflow.model.eval_samples import row_name
     from discrete_meanflow.model.views import layout_view, record_views
 

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from discrete_meanflow.data.subword_codec import SubwordCodec
+from discrete_meanflow.io.subword_codec import SubwordCodec
 from discrete_meanflow.model.export import export
 from discrete_meanflow.model.one_step_model import OneStepModel
 from discrete_meanflow.model.run_folder import Config

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discrete_meanflow.data.cells import MISSING, as_number, as_text, type_of
-from discrete_meanflow.data.content import open_decompressed, read_text
 from discrete_meanflow.errors import InputError, error_context
+from discrete_meanflow.io.content import open_decompressed, read_text
+from discrete_meanflow.io.table.cells import MISSING, as_number, as_text, type_of
 
 DELIMITERS = (";", "\t", ",")  # the comma last: numbers may contain it
 SPACE = " "  # a delimiter only if every cell is a number

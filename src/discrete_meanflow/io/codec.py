@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.layout import Layout
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -107,6 +107,34 @@ class Codec(ABC):
     @property
     def allowed(self) -> Tensor | None:
         """Symbols each position may have: bool ``(length, vocabulary)``; None allows all."""
+        return None
+
+    @property
+    def sequential(self) -> bool:
+        """Whether neighbouring positions are neighbours in the record, as in text."""
+        return False
+
+    @property
+    def pad(self) -> int | None:
+        """The padding token, or None if all records have the same length."""
+        return None
+
+    def count(self, record: Any) -> int:
+        """Number of positions that a record takes, without padding."""
+        return self.length
+
+    @property
+    def main_positions(self) -> list[int]:
+        """The positions whose pairs are compared in an evaluation."""
+        return list(range(self.length))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether equal records are separate samples; else they count once."""
+        return True
+
+    def with_class_column(self, name: str) -> "Codec | None":
+        """The codec whose class is column ``name``; None if its records have no columns."""
         return None
 
     @property

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MAX_SYMBOLS, Alphabet
-from discrete_meanflow.data.content import changed_error, text_chunks
-from discrete_meanflow.data.subword_codec import SubwordCodec
 from discrete_meanflow.data.tokens import numpy_token_dtype, scratch_array
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.alphabet import MAX_SYMBOLS, Alphabet
+from discrete_meanflow.io.content import changed_error, text_chunks
+from discrete_meanflow.io.subword_codec import SubwordCodec
 from discrete_meanflow.types import State
 
 TOKENIZER_CHUNK = 1 << 16  # characters tokenized at once

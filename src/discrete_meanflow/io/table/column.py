@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy
 
-from discrete_meanflow.data.bin_tree import BRANCHES, Leaf, bin_tree, exact_depth
-from discrete_meanflow.data.cells import MISSING, PARSERS, as_number
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.table.bin_tree import BRANCHES, Leaf, bin_tree, exact_depth
+from discrete_meanflow.io.table.cells import MISSING, PARSERS, as_number
 
 Json = dict[str, Any]
 Path = tuple[int, ...]  # the tokens of a cell

@@ -7,12 +7,15 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.array_codec import ArrayCodec, check_integers
-from discrete_meanflow.data.cells import as_text, type_of
-from discrete_meanflow.data.codec import Dataset
-from discrete_meanflow.data.kind import Array, Kind, Lines, Table
-from discrete_meanflow.data.table_codec import TableCodec
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.array_codec import ArrayCodec, check_integers
+from discrete_meanflow.io.array_kind import Array
+from discrete_meanflow.io.codec import Dataset
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.table.cells import as_text, type_of
+from discrete_meanflow.io.table.table_codec import TableCodec
+from discrete_meanflow.io.table.table_kind import Table
+from discrete_meanflow.io.text_kinds import Lines
 
 
 def dataset_from_python(

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy
 import torch
 
-from discrete_meanflow.data.content import location_of
 from discrete_meanflow.data.tokens import chunk_rows, numpy_token_dtype, scratch_array
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.content import location_of
 from discrete_meanflow.types import State
 
 MAX_SYMBOLS = 10_000  # more are probably words or whole records

@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from discrete_meanflow.data.cells import INT_LIMIT, MISSING, as_number
-from discrete_meanflow.data.column import Column, LevelColumn
-from discrete_meanflow.data.number_column import NumberColumn, is_number_column
-from discrete_meanflow.data.number_format import (
+from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.table.cells import INT_LIMIT, MISSING, as_number
+from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.number_column import NumberColumn, is_number_column
+from discrete_meanflow.io.table.number_format import (
     LARGEST,
     NumberFormat,
     WrongCellError,
     find_format,
     is_plain_number,
 )
-from discrete_meanflow.errors import InputError
 
 ColumnKind = Literal["levels", "number"]
 MAX_LEVELS = 200_000  # of a column that has no numbers

@@ -10,12 +10,12 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.codec import Codec, Dataset, Json
-from discrete_meanflow.data.content import read_text
-from discrete_meanflow.data.infill import require_string
-from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError, error_context
+from discrete_meanflow.io.codec import Codec, Dataset, Json
+from discrete_meanflow.io.content import read_text
+from discrete_meanflow.io.infill import require_string
+from discrete_meanflow.io.layout import Layout
 from discrete_meanflow.types import State
 
 MAX_CHECKED = 10_000  # records searched for text outside the tokenizer's vocabulary
@@ -98,6 +98,14 @@ class SubwordCodec(Codec):
         except Exception as error:  # the library raises plain exceptions
             message = f"the tokenizer cannot read the data: {error}"
             raise InputError(message.splitlines()[0]) from None
+
+    @property
+    def sequential(self) -> bool:
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        return False
 
     def count(self, string: str) -> int:
         """Number of positions that a string takes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any, ClassVar
 
-from discrete_meanflow.data.cells import INT_LIMIT
+from discrete_meanflow.io.table.cells import INT_LIMIT
 
 MAX_DECIMALS = 12
 LARGEST = 1e300

@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
-from discrete_meanflow.data.content import beginning
-from discrete_meanflow.data.kind import KINDS, Fasta, Kind, Lines, Table, Windows
-from discrete_meanflow.data.read_table import consistent_delimiters
-from discrete_meanflow.data.write import JSON_SUFFIXES
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.content import beginning
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.kinds import KINDS
+from discrete_meanflow.io.table.read_table import consistent_delimiters
+from discrete_meanflow.io.table.table_kind import Table
+from discrete_meanflow.io.table.write_table import JSON_SUFFIXES
+from discrete_meanflow.io.text_kinds import Fasta, Lines, Windows
 
 MAX_RECORD = 512  # characters of a line; a text with longer lines is cut into windows
 JSON = re.compile(r"""\s*(\{\s*"|\[\s*[{\["])""")  # start of an object or of a list of them

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy
 
-from discrete_meanflow.data.bin_tree import BRANCHES, bin_tree, exact_depth
-from discrete_meanflow.data.cells import MISSING
-from discrete_meanflow.data.column import Column, Json, tree_paths
-from discrete_meanflow.data.number_format import FORMATS, NumberFormat
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.table.bin_tree import BRANCHES, bin_tree, exact_depth
+from discrete_meanflow.io.table.cells import MISSING
+from discrete_meanflow.io.table.column import Column, Json, tree_paths
+from discrete_meanflow.io.table.number_format import FORMATS, NumberFormat
 
 DEPTH = 2  # positions of a number: a bin, and a bin inside it
 KNOTS = 9  # quantiles of a bin of several numbers

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_meanflow.data.alphabet import CHARACTER, Alphabet
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
-from discrete_meanflow.data.infill import require_string, split_characters
-from discrete_meanflow.data.layout import Layout
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.alphabet import CHARACTER, Alphabet
+from discrete_meanflow.io.codec import MAX_LENGTH, Codec, Dataset, Json
+from discrete_meanflow.io.infill import require_string, split_characters
+from discrete_meanflow.io.layout import Layout
 from discrete_meanflow.types import State
 
 MAX_SHOWN = 200  # characters of an alphabet in an error message
@@ -46,6 +46,14 @@ class TextCodec(Codec):
     def pad(self) -> int | None:
         """The padding token, or None if all strings have the same length."""
         return self.alphabet.pad_token
+
+    @property
+    def sequential(self) -> bool:
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        return False
 
     def count(self, string: str) -> int:
         """Number of positions that a string takes."""

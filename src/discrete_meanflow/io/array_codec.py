@@ -12,13 +12,13 @@ from typing import Any
 import numpy
 import torch
 
-from discrete_meanflow.data.alphabet import MAX_SYMBOLS
-from discrete_meanflow.data.codec import MAX_LENGTH, Codec, Dataset, Json
-from discrete_meanflow.data.content import open_decompressed
-from discrete_meanflow.data.infill import split_cells
-from discrete_meanflow.data.layout import Arrangement, Layout, numbered
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.alphabet import MAX_SYMBOLS
+from discrete_meanflow.io.codec import MAX_LENGTH, Codec, Dataset, Json
+from discrete_meanflow.io.content import open_decompressed
+from discrete_meanflow.io.infill import split_cells
+from discrete_meanflow.io.layout import Arrangement, Layout, numbered
 from discrete_meanflow.types import State
 
 # What NumPy and its libraries raise on a damaged file.

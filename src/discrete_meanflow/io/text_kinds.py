@@ -1,66 +1,26 @@
-"""Kinds of data: how each is read and written."""
+"""Kinds of data whose records are strings."""
 
 import importlib.util
 import itertools
 import string
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from discrete_meanflow.data.array_codec import ArrayCodec, read_array
-from discrete_meanflow.data.chemistry import choose_symbols, draw_molecule, parse_molecule
-from discrete_meanflow.data.codec import Codec, Dataset
-from discrete_meanflow.data.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
-from discrete_meanflow.data.read_table import Rows, read_parquet, read_table
-from discrete_meanflow.data.subword_codec import SubwordCodec
-from discrete_meanflow.data.table_codec import TableCodec
-from discrete_meanflow.data.text_codec import TextCodec
-from discrete_meanflow.data.windows import subword_windows, windows
-from discrete_meanflow.data.write import Write, array_writer, table_writer, text_writer
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.chemistry import choose_symbols, draw_molecule, parse_molecule
+from discrete_meanflow.io.codec import Codec, Dataset
+from discrete_meanflow.io.content import FastaFile, LineFile, RecordFile, SmilesFile, beginning
+from discrete_meanflow.io.kind import Kind
+from discrete_meanflow.io.subword_codec import SubwordCodec
+from discrete_meanflow.io.text_codec import TextCodec
+from discrete_meanflow.io.windows import subword_windows, windows
+from discrete_meanflow.io.write import Write, text_writer
 
 WINDOW = 64  # default length of windows
 MOLECULES_CHECKED = 1000
 FASTA_SYMBOLS = set(string.ascii_letters + "-.*")
-
-
-class Kind(ABC):
-    """A kind of data. ``name`` is its word on the command line."""
-
-    name: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]] = ()
-    codec: ClassVar[type[Codec]]
-
-    @abstractmethod
-    def read(self, path: Path) -> Dataset: ...
-
-    def of(self, strings: Collection[str]) -> Dataset:
-        """Dataset of strings in memory, for the kinds whose records are strings."""
-        raise InputError(
-            f"data: kind '{self.name}' does not take strings; choose lines, smiles or fasta"
-        )
-
-    @abstractmethod
-    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
-        """A function that writes one chunk of records per call, ``count`` records in all.
-
-        Without a path, the records are printed.
-        """
-
-    def valid(self, records: Any) -> list[bool] | None:
-        """Whether each record is well-formed; None if this kind has no such notion."""
-        return None
-
-    def drawings(self, records: Any) -> list[str] | None:
-        """An SVG drawing of each record; None if this kind has none."""
-        return None
-
-    def warning(self, dataset: Dataset) -> str | None:
-        """A warning about records that the user may not have intended."""
-        return None
 
 
 class TextKind(Kind):
@@ -146,6 +106,7 @@ class Fasta(Lines):
     """Sequences after ``>`` lines."""
 
     name = "fasta"
+    aligned = True
     suffixes = (".fasta", ".fa", ".faa", ".fna", ".afa")
     file = FastaFile
     template = ">sample_{number}\n{record}\n"
@@ -170,6 +131,7 @@ class Windows(TextKind):
     length: int = WINDOW
 
     name = "windows"
+    one_text = True
     template = "{record}\n\n"
 
     def read(self, path: Path) -> Dataset:
@@ -189,69 +151,3 @@ class TokenisedWindows(Windows):
     def read(self, path: Path) -> Dataset:
         codec = SubwordCodec.of_text(self.tokenizer, self.length)
         return Dataset(beginning(path).splitlines(), codec, subword_windows(path, codec))
-
-
-@dataclass
-class Table(Kind):
-    """Rows of levels, numbers, dates and times: delimited text or Parquet.
-
-    Args:
-        header: whether the first row names the columns; None guesses.
-        drop: columns to leave out.
-        column_kinds: ``levels`` or ``number`` for columns that are not what their cells look like.
-    """
-
-    header: bool | None = None
-    drop: Sequence[str] = ()
-    column_kinds: Mapping[str, str] = field(default_factory=dict)
-
-    name = "table"
-    suffixes = (".csv", ".tsv", ".data", ".parquet")
-    codec = TableCodec
-
-    def rows(self, path: Path) -> Rows:
-        """The rows of a file."""
-        if ".parquet" in path.suffixes:
-            return read_parquet(path, self.drop)
-        return read_table(path, self.header, self.drop)
-
-    def read(self, path: Path) -> Dataset:
-        table = self.rows(path)
-        if len(table.rows) < 2:
-            below = " below its header" * table.header
-            raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
-        names, rows, delimiter, header, types = table
-        codec = TableCodec.of(
-            names, rows, types, self.column_kinds, delimiter=delimiter, header=header
-        )
-        return Dataset(rows, codec)
-
-    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
-        return table_writer(path, codec)
-
-
-class Array(Kind):
-    """An array of non-negative integers, records along its first axis."""
-
-    name = "array"
-    suffixes = (".npy", ".npz")
-    codec = ArrayCodec
-
-    def read(self, path: Path) -> Dataset:
-        records, source = read_array(path)
-        return Dataset(records, ArrayCodec.of(records), source=source)
-
-    def writer(self, path: Path | None, codec: Any, count: int) -> AbstractContextManager[Write]:
-        return array_writer(path, codec, count)
-
-
-KINDS: dict[str, type[Kind]] = {
-    kind.name: kind
-    for kind in (Lines, Tokenised, Windows, TokenisedWindows, Smiles, Fasta, Table, Array)
-}
-
-
-def find_kind(name: str) -> Kind:
-    if name not in KINDS:
-        raise InputError(f"unknown kind '{name}'; choose one of {', '.join(KINDS)}")
-    return KINDS[name]()

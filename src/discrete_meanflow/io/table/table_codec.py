@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -13,16 +13,16 @@ import numpy
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.cells import MISSING
-from discrete_meanflow.data.choose_column import choose_columns
-from discrete_meanflow.data.codec import Codec, Dataset, Json
-from discrete_meanflow.data.column import Column, LevelColumn
-from discrete_meanflow.data.infill import split_assignments
-from discrete_meanflow.data.layout import Arrangement, Layout
-from discrete_meanflow.data.number_column import NumberColumn, number_format_from_json
-from discrete_meanflow.data.read_table import DELIMITERS, SPACE
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.codec import Codec, Dataset, Json
+from discrete_meanflow.io.infill import split_assignments
+from discrete_meanflow.io.layout import Arrangement, Layout
+from discrete_meanflow.io.table.cells import MISSING
+from discrete_meanflow.io.table.choose_column import choose_columns
+from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.number_column import NumberColumn, number_format_from_json
+from discrete_meanflow.io.table.read_table import DELIMITERS, SPACE
 from discrete_meanflow.types import State
 
 FRAMES = ("pandas", "polars")
@@ -81,6 +81,9 @@ class TableCodec(Codec):
         """The codec of ``rows``; see ``choose_columns``, and the class for ``options``."""
         return cls(choose_columns(names, rows, types, kinds), **options)
 
+    def with_class_column(self, name: str) -> "TableCodec":
+        return replace(self, label=name)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
@@ -97,7 +100,7 @@ class TableCodec(Codec):
         return range(where.start, where.stop)
 
     @property
-    def first_positions(self) -> list[int]:
+    def main_positions(self) -> list[int]:
         """The first position of each column, which has most of its information."""
         return [self.positions[name].start for name in self.names]
 

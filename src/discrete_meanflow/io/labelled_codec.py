@@ -1,4 +1,4 @@
-"""Class labels as extra tokens of a record, and the codec of records with classes."""
+"""Codec of records with classes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,46 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_meanflow.data.array_codec import read_named_array
-from discrete_meanflow.data.codec import Codec, Dataset, Json
-from discrete_meanflow.data.content import LineFile
-from discrete_meanflow.data.layout import Layout
-from discrete_meanflow.data.table_codec import TableCodec
+from discrete_meanflow.data.labels import label_positions, label_tokens, labelled
 from discrete_meanflow.errors import InputError, error_context
+from discrete_meanflow.io.array_codec import read_named_array
+from discrete_meanflow.io.codec import Codec, Dataset, Json
+from discrete_meanflow.io.content import LineFile
+from discrete_meanflow.io.layout import Layout
 from discrete_meanflow.types import State
 
 NO_CLASS = "?"
-
-
-def label_positions(classes: int, vocabulary: int) -> int:
-    """Number of positions of a label: the digits of ``classes - 1`` in base V."""
-    if classes < 2 or vocabulary < 2:
-        raise InputError(
-            f"labels: need at least 2 classes and 2 symbols, got {classes} and {vocabulary}"
-        )
-    digits = 1
-    while vocabulary**digits < classes:
-        digits += 1
-    return digits
-
-
-def label_tokens(labels: Tensor, classes: int, vocabulary: int) -> State:
-    """Labels ``(N,)`` in base V, most significant digit first: shape ``(N, digits)``."""
-    if labels.dim() != 1 or bool(((labels < 0) | (labels >= classes)).any()):
-        raise InputError(f"labels: must be integers from 0 to {classes - 1}, one per record")
-    powers = torch.arange(label_positions(classes, vocabulary) - 1, -1, -1)
-    return labels[:, None] // vocabulary**powers % vocabulary
-
-
-def labelled(tokens: State, labels: Tensor, classes: int, vocabulary: int) -> State:
-    """Append the label to each record, in the same alphabet: ``(N, D + digits)``.
-
-    Observed label positions condition on the class (``FixedPositions``); otherwise the class is
-    generated together with the record.
-    """
-    if len(labels) != len(tokens):
-        raise InputError(f"labels: {len(labels)} labels for {len(tokens)} records")
-    return torch.cat([tokens, label_tokens(labels, classes, vocabulary).to(tokens.dtype)], -1)
 
 
 @dataclass(frozen=True)
@@ -141,8 +110,9 @@ def add_classes(dataset: Dataset, classes: Any) -> Dataset:
     Args:
         classes: a list, array or tensor of classes, or the name of a table column.
     """
-    if isinstance(classes, str) and isinstance(dataset.codec, TableCodec):
-        return replace(dataset, codec=replace(dataset.codec, label=classes))
+    column = dataset.codec.with_class_column(classes) if isinstance(classes, str) else None
+    if column is not None:
+        return replace(dataset, codec=column)
     if dataset.tokens is not None:
         raise InputError("classes: windows of one text cannot have classes")
     names = [str(name) for name in (classes.tolist() if hasattr(classes, "tolist") else classes)]
@@ -159,8 +129,8 @@ def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:
         label: a column of the table, an array of the .npz, a .npy file, or a text file with one
             class per line.
     """
-    if isinstance(dataset.codec, TableCodec):
-        return add_classes(dataset, label)
+    if (column := dataset.codec.with_class_column(label)) is not None:
+        return replace(dataset, codec=column)
     file = Path(label)
     in_archive = ".npz" in path.suffixes and not file.is_file()
     classes: Any

@@ -1,0 +1,1 @@
+"""File formats and codecs: records as tokens and back."""

@@ -1,0 +1,1 @@
+"""Tables: columns of levels, numbers, dates and times."""
