@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 
+from discrete_meanflow.device import has_fast_bf16
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.method import Method, find_method
@@ -86,14 +87,15 @@ def choose_plan(
     width, layers, heads = _network_shape(codec, gpu, size, method)
     small = _is_small_mlp(codec, gpu, size) and not heads
     tiny = codec.vocabulary * codec.length < TINY_STATE
+    bf16 = has_fast_bf16(device) and not small  # the laws of small data are learned exactly
     ode_steps = SMALL_ODE_STEPS if small else ODE_STEPS
     rate = SMALL_LEARNING_RATE if small else LEARNING_RATE
     distilled = method.distilled
     matching = options.matching == "yes" or (options.matching == "auto" and not tiny)
     matching = matching and distilled
     plan = Plan(
-        1, int(distilled), int(distilled), ode_steps, batch, rate, options.seed, gpu, width, layers,
-        heads, accumulate=accumulate, matching_steps=int(matching), method=options.method,
+        1, int(distilled), int(distilled), ode_steps, batch, rate, options.seed, bf16, width,
+        layers, heads, accumulate=accumulate, matching_steps=int(matching), method=options.method,
     )  # fmt: skip
     if small and tiny and not matching:
         plan = replace(plan, learning_rate=TINY_LEARNING_RATE, muon_ratio=MUON_RATIO)
