@@ -26,5 +26,5 @@ def has_fast_bf16(device: str | torch.device) -> bool:
     """Whether matrix products are faster in bfloat16: on GPUs, and with AVX512-BF16 or AMX."""
     if torch.device(device).type == "cuda":
         return True
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from discrete_meanflow import ordered
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.simplex import delta
 from discrete_meanflow.types import Point, State, Tokens
@@ -86,11 +87,36 @@ class Discrete(StateSpace):
         return tokens
 
 
+@dataclass(frozen=True)
 class Continuous(StateSpace):
-    """A position holds a point of R^n; the symbols are its corners ``e_1 .. e_n``."""
+    r"""A position holds a point of R^n; the symbols are its corners ``e_1 .. e_n``.
+
+    Noise is ``A^{-1} w`` with normal w, and networks see ``A x``. A is the identity, unless
+    symbols are ordered: then it takes them to points that are near if the symbols are, so that
+    nearby noise becomes nearby symbols.
+
+    Args:
+        ordered: how many symbols of each position, from the first on, are ordered; () if none are.
+    """
+
+    ordered: tuple[int, ...] = ()
 
     def point(self, x: Point, dtype: torch.dtype) -> Point:
-        return x
+        if not self.ordered:
+            return x
+        return ordered.apply(ordered.embedding(self.ordered, self.size, x.device), x)
+
+    def symbols(self, device: torch.device) -> Tensor:
+        """What networks see of each symbol: ``(D, n, n)``, or ``(1, n, n)`` without an order."""
+        if not self.ordered:
+            return torch.eye(self.size, device=device)[None]
+        return ordered.embedding(self.ordered, self.size, device).mT
+
+    def noise(self, w: Point) -> Point:
+        """Noise of the space from normal numbers w, ``(*batch, D, n)``."""
+        if not self.ordered:
+            return w
+        return ordered.apply(ordered.inverse_embedding(self.ordered, self.size, w.device), w)
 
     def positions(self, x: Point) -> torch.Size:
         return x.shape[:-1]

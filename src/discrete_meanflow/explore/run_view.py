@@ -13,7 +13,6 @@ from discrete_meanflow.model.evaluate import LEGEND
 from discrete_meanflow.model.one_step_model import OneStepModel
 from discrete_meanflow.model.training_record import sampling_note
 from discrete_meanflow.model.views import record_views
-from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.report.evaluation import ScoreTable
 from discrete_meanflow.run.json_files import Json, read_json
 from discrete_meanflow.sampler.chunk import chunk_size
@@ -90,7 +89,7 @@ class RunView:
         kernel, codec, g = self.model.kernel, self.codec, torch.Generator().manual_seed(seed)
         sampler = self.model.config.plan.system.sampler(kernel, steps, (), 1.0)
         shape = count, codec.length
-        noise = OneHotFlow(codec.vocabulary).source(shape, g)
+        noise = self.model.config.plan.process(codec).source(shape, g)
         tokens, observed = torch.zeros(shape).long(), torch.zeros(shape).bool()
         for position, token in fixed.items():
             tokens[:, position], observed[:, position] = token, True

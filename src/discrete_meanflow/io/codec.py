@@ -138,6 +138,11 @@ class Codec(ABC):
         return None
 
     @property
+    def ordered(self) -> tuple[int, ...]:
+        """How many symbols of each position, from the first on, are ordered; () if none are."""
+        return ()
+
+    @property
     def bare(self) -> "Codec":
         """The codec of the records without their classes."""
         return self

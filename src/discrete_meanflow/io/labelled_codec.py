@@ -45,6 +45,11 @@ class LabelledCodec(Codec):
         return self.inner
 
     @property
+    def ordered(self) -> tuple[int, ...]:
+        unordered = (0,) * (self.length - self.inner.length)
+        return (*self.inner.ordered, *unordered) if self.inner.ordered else ()
+
+    @property
     def class_positions(self) -> list[int]:
         return list(range(self.inner.length, self.length))
 

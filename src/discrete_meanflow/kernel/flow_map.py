@@ -15,13 +15,29 @@ class FlowMapKernel(EndpointKernel):
 
     A flow map (Boffi et al. 2024, arXiv:2406.07507): it maps points to points and draws nothing.
     At t = 1 the state is q, a law per position, and all positions depend on the same noise.
+
+    Args:
+        network: maps points and two times to logits.
+        states: number of symbols V.
+        schedule: alpha.
+        ordered: as in the process; see :class:`Continuous`.
     """
 
+    space: Continuous
+
     def __init__(
-        self, network: nn.Module, states: int, schedule: AlphaSchedule | None = None
+        self,
+        network: nn.Module,
+        states: int,
+        schedule: AlphaSchedule | None = None,
+        ordered: tuple[int, ...] = (),
     ) -> None:
-        super().__init__(network, Continuous(states))
+        super().__init__(network, Continuous(states, ordered))
         self.schedule = schedule or Linear()
+
+    def with_network(self, network: nn.Module) -> "FlowMapKernel":
+        """A flow map of the same form with another network."""
+        return FlowMapKernel(network, self.states, self.schedule, self.space.ordered)
 
     def push(self, x: Point, q: Probs, r: Times, t: Times) -> Point:
         return interpolate(x, q, self.schedule(r, t))
@@ -39,7 +55,8 @@ class FlowMapKernel(EndpointKernel):
 
     def renoise(self, symbols: Tokens, r: Times, g: torch.Generator) -> Point:
         """``(1 - r) z + r e_y`` with fresh noise z."""
-        return OneHotFlow(self.states).corrupt(symbols, r, g).to(r.dtype)
+        process = OneHotFlow(self.states, ordered=self.space.ordered)
+        return process.corrupt(symbols, r, g).to(r.dtype)
 
     def times_between(self, start: float, k: int) -> list[float]:
         clock, times = DecodingClock(self.states), torch.tensor([start, 1.0], dtype=torch.float64)

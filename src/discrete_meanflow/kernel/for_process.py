@@ -20,7 +20,7 @@ PAPER_SCHEDULE = Linear(1e-6)
 def kernel_for(process: SequenceProcess, network: nn.Module) -> EndpointKernel:
     """The kernel of a process: a flow map, ``(1 - alpha) delta + alpha q``, or the bridge."""
     if isinstance(process, OneHotFlow):
-        return FlowMapKernel(network, process.states)
+        return FlowMapKernel(network, process.states, ordered=process.space.ordered)
     if isinstance(process, MixturePath):
         return BoundaryKernel(network, process.states, PAPER_SCHEDULE, mask=process.token)
     return BridgeKernel(network, process)

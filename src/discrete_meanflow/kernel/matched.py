@@ -28,7 +28,9 @@ class MatchedFlowMap(FlowMapKernel):
                 f"matched flow map: the flow map has {flow_map.space}, the one step "
                 f"{one_step.space}"
             )
-        super().__init__(flow_map.network, flow_map.states, flow_map.schedule)
+        super().__init__(
+            flow_map.network, flow_map.states, flow_map.schedule, flow_map.space.ordered
+        )
         self.one_step = one_step
 
     def forward(self, x: Point, r: Times, t: Times) -> Logits:
@@ -54,4 +56,4 @@ class MatchedFlowMap(FlowMapKernel):
     def for_step(self, r: float, t: float) -> FlowMapKernel:
         if (r, t) == (0, 1):
             return self.one_step
-        return FlowMapKernel(self.network, self.states, self.schedule)
+        return self.with_network(self.network)

@@ -31,12 +31,12 @@ class StudentAndFake(FlowMapKernel):
             raise InputError(
                 f"distribution matching: fake_rate must be finite and > 0, got {fake_rate:g}"
             )
-        super().__init__(student.network, student.states, student.schedule)
+        super().__init__(student.network, student.states, student.schedule, student.space.ordered)
         self.fake, self.fake_rate = fake, fake_rate
 
     def student(self) -> FlowMapKernel:
         """A copy of the student alone."""
-        return copy.deepcopy(FlowMapKernel(self.network, self.states, self.schedule))
+        return copy.deepcopy(self.with_network(self.network))
 
     def learning_rate_scale(self, name: str) -> float:
         return self.fake_rate if name.startswith(FAKE) else 1.0

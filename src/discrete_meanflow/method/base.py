@@ -60,7 +60,12 @@ class Method:
     @property
     def one_step(self) -> bool:
         """Whether one forward pass maps noise to a record: a flow map trained on (0, 1)."""
-        return self.process is OneHotFlow and self.steps == 1
+        return self.continuous and self.steps == 1
+
+    @property
+    def continuous(self) -> bool:
+        """Whether states are points."""
+        return self.process is OneHotFlow
 
     def problem(
         self,

@@ -17,6 +17,7 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.method import names_of_methods
 from discrete_meanflow.model.run_folder import Config
 from discrete_meanflow.simplex import delta
+from discrete_meanflow.state import Continuous
 from discrete_meanflow.types import Probs, State
 
 NEEDED = "export needs onnx, onnxscript and onnxruntime: pip install 'discrete-meanflow[onnx]'"
@@ -34,6 +35,8 @@ class Step(nn.Module):
     def forward(self, noise: Tensor, tokens: State, observed: Tensor) -> Probs:
         """``(n, D, V), (n, D), (n, D) -> (n, D, V)``."""
         known = delta(tokens, self.vocabulary, noise.dtype)
+        space = self.kernel.space
+        noise = space.noise(noise) if isinstance(space, Continuous) else noise
         x = torch.where(observed[..., None], known, noise)
         r = observed.to(noise.dtype)
         return self.kernel.probs(x, r, torch.ones_like(r))

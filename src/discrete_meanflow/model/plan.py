@@ -196,6 +196,8 @@ class Plan:
     def process(self, codec: Codec) -> SequenceProcess:
         if self.minibatch_ot:
             return OneHotFlow(codec.vocabulary, self.minibatch_ot)
+        if self.system.continuous:
+            return OneHotFlow(codec.vocabulary, ordered=codec.ordered)
         return self.system.process(codec.vocabulary)
 
     def network(self, codec: Codec) -> nn.Module:
@@ -220,7 +222,9 @@ class Plan:
 
     def flow_map(self, codec: Codec) -> FlowMapKernel:
         """What the first two stages of a distilled flow map train."""
-        return FlowMapKernel(self.network(codec), codec.vocabulary)
+        process = self.process(codec)
+        assert isinstance(process, OneHotFlow)
+        return FlowMapKernel(self.network(codec), codec.vocabulary, ordered=process.space.ordered)
 
     def kernel(self, codec: Codec) -> Kernel:
         """The result of all stages."""

@@ -97,17 +97,18 @@ def one_hot_flow_bound(
 
     mu is the diagonal q(x, t, t) of a flow map trained with independent noise; it bounds the
     likelihood of the many-step model (Kingma et al. 2021, arXiv:2107.00630). In the ratio
-    ``a = t/(1 - t)`` the integrand is ``a |e - mu|^2``: a is drawn uniformly up to 12. Arguments as
-    in ``rate_bound``.
+    ``a = t/(1 - t)`` the integrand is ``a |e - mu|^2``, or ``a |A (e - mu)|^2`` for ordered
+    symbols: a is drawn uniformly up to 12. Arguments as in ``rate_bound``.
     """
-    process = OneHotFlow(kernel.states)
+    process = OneHotFlow(kernel.states, ordered=kernel.space.ordered)
     total = torch.zeros(len(x1), dtype=torch.float64, device=x1.device)
     hidden = torch.ones_like(x1, dtype=torch.bool) if observed is None else ~observed
     for level in _stratified(x1, draws, g):
         a = LAST_RATIO * level
         path = _path(kernel, process, x1, a / (1 + a), a / (1 + a), g, observed)
         mu = kernel(path.x, path.r, path.r).softmax(-1)
-        error = (delta(x1, kernel.states, mu.dtype) - mu).double().square().sum(-1)
+        miss = kernel.space.point(delta(x1, kernel.states, mu.dtype) - mu, mu.dtype)
+        error = miss.double().square().sum(-1)
         total += a * (error * hidden).sum(-1)
     t = torch.full_like(total, LAST_RATIO / (1 + LAST_RATIO))
     last = _path(kernel, process, x1, t, t, g, observed)

@@ -29,17 +29,24 @@ class OneHotFlow(SequenceProcess):
             straightens trajectories. 0 keeps noise independent of the data. Sequences with
             observed positions keep independent noise: theirs must be normal given the observed
             tokens.
+        ordered: how many symbols of each position are ordered; see :class:`Continuous`.
     """
 
-    def __init__(self, vocabulary: int, minibatch_ot: int = 0) -> None:
-        super().__init__(vocabulary, Continuous(vocabulary))
+    space: Continuous
+
+    def __init__(
+        self, vocabulary: int, minibatch_ot: int = 0, ordered: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(vocabulary, Continuous(vocabulary, ordered))
         if minibatch_ot < 0:
             raise InputError(f"minibatch_ot must be a group size >= 0, got {minibatch_ot}")
+        if minibatch_ot and ordered:
+            raise InputError("one-hot flow: minibatch OT is for symbols without an order")
         self.minibatch_ot = minibatch_ot
 
     def source(self, shape: tuple[int, ...], g: torch.Generator) -> Point:
         """z: shape ``(*shape, V)``."""
-        return torch.randn(*shape, self.states, device=g.device, generator=g)
+        return self.space.noise(torch.randn(*shape, self.states, device=g.device, generator=g))
 
     def corrupt(self, x1: Tokens, r: Times, g: torch.Generator) -> Point:
         z, weight = self.source(tuple(x1.shape), g), r.float()[..., None]
@@ -48,11 +55,14 @@ class OneHotFlow(SequenceProcess):
         return (1 - weight) * z + weight * delta(x1, self.states, z.dtype)
 
     def likelihood(self, x: Point, r: Times) -> Probs:
-        """The normal density ``N(x; r e_{x1}, (1 - r)^2)``, scaled to a maximum of one."""
+        """The density ``N(A x; r A e_{x1}, (1 - r)^2)``, scaled to a maximum of one."""
         if self.minibatch_ot:
             raise InputError("one-hot flow: p(x_r | x1) has no closed form with minibatch OT")
         r = r.double()[..., None]
-        log = x.double() * r / (1 - r).clamp(min=SMALLEST_REST).square()
+        symbols = self.space.symbols(x.device).double()
+        overlap = torch.einsum("dki,...di->...dk", symbols, self.space.point(x.double(), r.dtype))
+        log = r * overlap - r**2 * symbols.square().sum(-1) / 2
+        log = log / (1 - r).clamp(min=SMALLEST_REST).square()
         return (log - log.amax(-1, keepdim=True)).exp()
 
     def bridge(self, x: Point, q: Probs, r: Times, t: Times) -> Point:

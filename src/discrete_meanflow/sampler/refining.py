@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.kernel import Kernel
+from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.sampler.base import Carry, Sampler, check_flow_map
 from discrete_meanflow.sampler.logits import LogitProcessor
 from discrete_meanflow.types import Point, Times
@@ -57,11 +57,13 @@ class RefiningSampler(Sampler):
 
     def step(self, i: int, carry: Carry, g: torch.Generator) -> Carry:
         kernel, (noise, kept) = self.kernel.for_step(0, 1), carry.memory
+        assert isinstance(kernel, FlowMapKernel)
         space = kernel.space
         if i == 0:
             kept = carry.observed
         else:
-            noise = torch.randn(noise.shape, dtype=noise.dtype, device=g.device, generator=g)
+            white = torch.randn(noise.shape, dtype=noise.dtype, device=g.device, generator=g)
+            noise = space.noise(white)
 
         def start(kept: Tensor | None) -> tuple[Point, Times, Times]:
             x = noise if kept is None else space.where(kept, carry.x, noise)

@@ -105,7 +105,7 @@ class FlowMapDistillation:
         pairs, data = TeacherPairs.among(problem.paths), problem.paths.parts[0]
         if not isinstance(data, DataPaths):
             raise InputError("distillation: the report needs the student's problem")
-        kernel = FlowMapKernel(DiagonalNetwork(teacher.network), pairs.process.states)
+        kernel = _flow_map(teacher).with_network(DiagonalNetwork(teacher.network))
         with torch.autocast(teacher.device.type, torch.bfloat16, enabled=self.recipe.bf16):
             return describe_pairs(pairs, data.data, ODESampler(kernel, self.steps))
 
@@ -171,7 +171,8 @@ class FlowMapDistillation:
         """
         process = _one_hot_flow(paths)
         network: nn.Module = DiagonalNetwork(teacher.network)
-        diagonal = FlowMapKernel(CompiledNetwork(network) if compiled else network, process.states)
+        network = CompiledNetwork(network) if compiled else network
+        diagonal = _flow_map(teacher).with_network(network)
         # Row by row, so that every part of a chunk has its share.
         share = (torch.arange(size + 1, device=teacher.device) * self.data_fraction).floor()
         ode = TwoWayODE(diagonal, self.steps, share.diff() > 0)
@@ -239,6 +240,12 @@ def _data_paths(problem: Problem) -> DataPaths:
     if not isinstance(problem.paths, DataPaths):
         raise InputError("distillation: needs a problem on data, with DataPaths")
     return problem.paths
+
+
+def _flow_map(teacher: Kernel) -> FlowMapKernel:
+    if not isinstance(teacher, FlowMapKernel):
+        raise InputError("distillation: the teacher must be a FlowMapKernel")
+    return teacher
 
 
 def _one_hot_flow(paths: DataPaths) -> OneHotFlow:

@@ -94,6 +94,11 @@ class Column(ABC):
         """Number of symbols at each position."""
         return tuple(int(size) for size in self._table.max(0) + 1)
 
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        """How many symbols of each position are ordered."""
+        return (0,) * self.depth
+
     @cached_property
     def _codes(self) -> numpy.ndarray:
         return self._numbers(self._table)

@@ -74,6 +74,12 @@ class NumberColumn(Column):
     def leaves(self) -> int:
         return len(self.knots) + len(self.words)
 
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        """Bins are ordered, and so are bins inside a bin; words follow them."""
+        words = len(self.words)
+        return (self.sizes[0] - words, *self.sizes[1:])
+
     def leaf_of(self, cell: str) -> int:
         if cell in self.words:
             return len(self.knots) + self.words.index(cell)

@@ -123,6 +123,11 @@ class TableCodec(Codec):
     def allowed(self) -> Tensor:
         return torch.arange(self.vocabulary) < torch.tensor(self._sizes)[:, None]
 
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        counts = tuple(count for column in self.columns for count in column.ordered)
+        return counts if any(counts) else ()
+
     def encode(self, records: Sequence[Sequence[str]]) -> State:
         tokens = numpy.empty((len(records), self.length), numpy_token_dtype(self.vocabulary))
         for i, row in enumerate(records, 1):
