@@ -110,6 +110,7 @@ def kernels(states: int = 4) -> dict[str, Kernel]:
             "mask scores": MaskScoreKernel(MLP(states, 16, 3), Masking(states - 1)),
             "uniform scores": UniformScoreKernel(MLP(states, 16, 3), UniformDiffusion(states)),
             "flow map": FlowMapKernel(MLP(states, 16, 3), states),
+            "flow map, ordered": FlowMapKernel(MLP(states, 16, 3), states, ordered=(3,)),
             "student and fake": StudentAndFake(
                 *(FlowMapKernel(MLP(states, 16, 3), states) for _ in range(2)), fake_rate=3.0
             ),
@@ -165,4 +166,5 @@ def sequence_processes() -> dict[str, SequenceProcess]:
         "structured, masking": Structured(masking_noise(3), 3),
         "uniform diffusion": UniformDiffusion(3),
         "one-hot flow": OneHotFlow(3),
+        "one-hot flow, ordered": OneHotFlow(3, ordered=(2,)),
     }

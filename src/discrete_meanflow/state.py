@@ -20,7 +20,11 @@ class StateSpace(ABC):
 
     @abstractmethod
     def point(self, x: State, dtype: torch.dtype) -> Point:
-        """The state as a point, ``(*batch, n)``: what a network sees."""
+        """The state as a point, ``(*batch, n)``."""
+
+    def network_input(self, x: State, dtype: torch.dtype) -> Point:
+        """What a network sees of the state, ``(*batch, n)``."""
+        return self.point(x, dtype)
 
     @abstractmethod
     def positions(self, x: State) -> torch.Size:
@@ -102,6 +106,9 @@ class Continuous(StateSpace):
     ordered: tuple[int, ...] = ()
 
     def point(self, x: Point, dtype: torch.dtype) -> Point:
+        return x
+
+    def network_input(self, x: Point, dtype: torch.dtype) -> Point:
         if not self.ordered:
             return x
         return ordered.apply(ordered.embedding(self.ordered, self.size, x.device), x)

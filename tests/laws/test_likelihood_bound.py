@@ -30,12 +30,14 @@ REPEATS = 2000
 CLEAN = joint_states(3)
 EXACT = -LAW.log_prob(CLEAN)
 FLOW = FlowMapKernel(ExactPosterior(LAW, OneHotFlow(3)), 3)
+ORDERED = FlowMapKernel(ExactPosterior(LAW, OneHotFlow(3, ordered=(3,))), 3, ordered=(3,))
 TIGHT = {
     "masking": lambda x1, g: rate_bound(exact_kernel(Masking(3)), x1, g, 16),
     "absorbing": lambda x1, g: rate_bound(exact_kernel(Absorbing(3, 1)), x1, g, 16),
     "uniform diffusion": lambda x1, g: rate_bound(exact_kernel(UniformDiffusion(3)), x1, g, 16),
     "ending early": lambda x1, g: rate_bound(exact_kernel(Masking(3)), x1, g, 16, end=0.999),
     "one-hot flow": lambda x1, g: one_hot_flow_bound(FLOW, x1, g, 16),
+    "one-hot flow, ordered": lambda x1, g: one_hot_flow_bound(ORDERED, x1, g, 16),
     "transitions": lambda x1, g: transition_bound(
         exact_kernel(UniformDiffusion(3)), x1, g, 100, 50
     ),

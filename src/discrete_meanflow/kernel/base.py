@@ -43,7 +43,8 @@ class Kernel(nn.Module, ABC):
         The network may compute in lower precision; laws are always computed in this one.
         """
         states = isinstance(self.network, StateNetwork)
-        return self.network(x if states else self.space.point(x, t.dtype), r, t).to(t.dtype)
+        seen = x if states else self.space.network_input(x, t.dtype)
+        return self.network(seen, r, t).to(t.dtype)
 
     @abstractmethod
     def law(self, x: State, logits: Logits, r: Times, t: Times) -> Probs:

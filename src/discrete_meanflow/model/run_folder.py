@@ -34,7 +34,7 @@ from discrete_meanflow.run.environment import environment
 from discrete_meanflow.run.json_files import Json, read_json, write_json
 from discrete_meanflow.types import State
 
-FORMAT = 5
+FORMAT = 6
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = tuple(f"checkpoint-{stage}.safetensors" for stage in (1, 2, 3))

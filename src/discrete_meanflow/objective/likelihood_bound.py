@@ -107,7 +107,7 @@ def one_hot_flow_bound(
         a = LAST_RATIO * level
         path = _path(kernel, process, x1, a / (1 + a), a / (1 + a), g, observed)
         mu = kernel(path.x, path.r, path.r).softmax(-1)
-        miss = kernel.space.point(delta(x1, kernel.states, mu.dtype) - mu, mu.dtype)
+        miss = kernel.space.network_input(delta(x1, kernel.states, mu.dtype) - mu, mu.dtype)
         error = miss.double().square().sum(-1)
         total += a * (error * hidden).sum(-1)
     t = torch.full_like(total, LAST_RATIO / (1 + LAST_RATIO))

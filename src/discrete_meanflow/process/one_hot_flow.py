@@ -60,7 +60,9 @@ class OneHotFlow(SequenceProcess):
             raise InputError("one-hot flow: p(x_r | x1) has no closed form with minibatch OT")
         r = r.double()[..., None]
         symbols = self.space.symbols(x.device).double()
-        overlap = torch.einsum("dki,...di->...dk", symbols, self.space.point(x.double(), r.dtype))
+        overlap = torch.einsum(
+            "dki,...di->...dk", symbols, self.space.network_input(x.double(), r.dtype)
+        )
         log = r * overlap - r**2 * symbols.square().sum(-1) / 2
         log = log / (1 - r).clamp(min=SMALLEST_REST).square()
         return (log - log.amax(-1, keepdim=True)).exp()

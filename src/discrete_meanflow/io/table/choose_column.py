@@ -69,7 +69,8 @@ def _choose(name: str, cells: Sequence[str], type_name: str, kind: str | None) -
             f"column {name} has {len(counts):,} levels, the limit is {MAX_LEVELS:,}; --drop "
             f"'{name}' leaves it out"
         )
-    return LevelColumn.of(name, counts, type_name or "str")
+    increasing = form is not None and words <= {MISSING} and not kind
+    return LevelColumn.of(name, counts, type_name or "str", increasing)
 
 
 def _default(counts: Counter[str], words: set[str]) -> ColumnKind:

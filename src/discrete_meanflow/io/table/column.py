@@ -149,10 +149,12 @@ class LevelColumn(Column):
     Args:
         levels: distinct cells.
         type_name: of the values.
+        increasing: whether the levels are in increasing order, a missing cell last.
     """
 
     levels: tuple[str, ...]
     type_name: str = "str"
+    increasing: bool = False
     kind = "levels"
 
     def __post_init__(self) -> None:
@@ -160,11 +162,17 @@ class LevelColumn(Column):
         _ = self.values
 
     @classmethod
-    def of(cls, name: str, counts: Counter[str], type_name: str) -> "LevelColumn":
+    def of(
+        cls, name: str, counts: Counter[str], type_name: str, increasing: bool = False
+    ) -> "LevelColumn":
         """The column of cells with these frequencies."""
         levels = tuple(sorted(counts))
+        if len(levels) <= BRANCHES and increasing:
+            parse = PARSERS[type_name]
+            present = sorted((level for level in levels if level != MISSING), key=parse)
+            levels = (*present, *(level for level in levels if level == MISSING))
         if len(levels) <= BRANCHES:
-            return cls(name, (), levels, type_name)
+            return cls(name, (), levels, type_name, increasing)
         words = [level for level in levels if level == MISSING]
         levels = tuple(level for level in levels if level != MISSING)
         tree = bin_tree([counts[level] for level in levels], exact_depth(len(levels)))
@@ -215,6 +223,12 @@ class LevelColumn(Column):
     def value(self, cell: str) -> Any:
         return self.values[cell] if cell in self.values else PARSERS[self.type_name](cell)
 
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        if not self.increasing:
+            return super().ordered
+        return (len(self.levels) - (MISSING in self.levels),)
+
     def leaf_names(self) -> list[str]:
         return list(self.levels)
 
@@ -222,7 +236,11 @@ class LevelColumn(Column):
         return len(self.levels)
 
     def describe(self) -> Json:
-        return {"levels": list(self.levels), "type": self.type_name}
+        return {
+            "levels": list(self.levels),
+            "type": self.type_name,
+            "increasing": self.increasing,
+        }
 
 
 def tree_paths(tree: Sequence[Leaf], words: int) -> tuple[Path, ...]:

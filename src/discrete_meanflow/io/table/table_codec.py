@@ -298,7 +298,7 @@ def _column_from_json(content: Json) -> Column:
     paths = tuple(tuple(int(token) for token in path) for path in content["paths"])
     if content["kind"] == LevelColumn.kind:
         levels = tuple(map(str, content["levels"]))
-        return LevelColumn(name, paths, levels, str(content["type"]))
+        return LevelColumn(name, paths, levels, str(content["type"]), content["increasing"] is True)
     form = number_format_from_json(content["format"])
     knots = tuple(tuple(map(float, knots)) for knots in content["knots"])
     return NumberColumn(name, paths, form, knots, tuple(map(str, content["words"])))
