@@ -193,7 +193,7 @@ def command(options: argparse.Namespace) -> str:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--target", required=True, help="column that rows are used to predict")
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=[*GANS, *TABDIFFS, OURS])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     gans = GANS if options.peer_python else ()
     tabdiffs = TABDIFFS if options.peer_python and options.tabdiff else ()
     available = (*gans, *tabdiffs, OURS)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import fill
 import tables
+from discrete_meanflow import OneStepModel
 from imputers import Iterative, MissForest
 from tables_peer import complete, like
 
@@ -91,6 +93,38 @@ def test_levels_are_filled_with_the_most_frequent_draw():
     draws = numpy.repeat(task.codes(task.truth)[:, None], 5, 1)
     draws[:, :3, 2], draws[:, 3:, 2] = 1, 0
     assert (fill.likely(task, draws)[:, 2] == 1).all()
+
+
+@pytest.fixture
+def table_file(tmp_path, monkeypatch):
+    """A table, whose models train for a few steps."""
+    tiny = partial(OneStepModel.fit, iterations=4, size=1e4, batch=32)
+
+    def fit(train, minutes, **options):
+        return tiny(train, **options)
+
+    monkeypatch.setattr(OneStepModel, "fit", fit)
+    table_of_numbers(600, 0).to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def test_tables_records_ours_and_a_peer_that_fails(table_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "PEER_SCRIPT", tmp_path / "missing.py")
+    options = ["--target", "kind", "--peer-python", sys.executable, "--out", str(tmp_path)]
+    tables.main([str(table_file), *options])
+    result = json.loads((tmp_path / "tables-table.json").read_text())
+    assert set(result["failed"]) == {"CTGAN", "TVAE"}
+    assert {"real", *result["seconds per 1,000 rows"]} == set(result["scores"])
+    assert set(result["seconds"]) == {"ours"}
+
+
+def test_fill_records_scores_of_every_column(table_file, tmp_path):
+    fill.main([str(table_file), "--rows", "40", "--minutes", "0.01", "--out", str(tmp_path)])
+    result = json.loads((tmp_path / "fill-table.json").read_text())
+    assert set(result["columns"]) == {"constant", "ours", *fill.IMPUTERS}
+    for name, columns in result["columns"].items():
+        assert list(columns) == ["x", "double", "kind", "noise"]
+        assert ("coverage" in columns["x"]) == (name == "ours")
 
 
 @pytest.mark.parametrize("make", [Iterative, MissForest])
