@@ -129,7 +129,8 @@ class TabDiff(Peer):
     def sample(self, n: int) -> pandas.DataFrame:
         size = min(n, self._config["sample"]["batch_size"])
         rows = self._diffusion.eval().sample_all(n, size, keep_nan_samples=True).numpy()
-        made, count = {}, len(self._numbers)
+        made: dict[str, numpy.ndarray] = {}
+        count = len(self._numbers)
         if self._numbers:
             numbers = self._quantiles.inverse_transform(rows[:, :count])
             made |= dict(zip(self._numbers, numbers.T, strict=True))

@@ -75,7 +75,7 @@ def table_of_numbers(rows, seed):
 
 
 def test_true_draws_fill_without_error_and_cover_nine_tenths():
-    task = fill.Task.of(table_of_numbers(5000, 0), 1000, 0)
+    task = fill.Task.of(table_of_numbers(20_000, 0), 4000, 0)
     truth = task.codes(task.truth)
     exact = numpy.repeat(truth[:, None], fill.DRAWS, 1)
     for scores in fill.errors(task, fill.likely(task, exact)).values():
