@@ -56,7 +56,8 @@ def test_fit_accepts_many_types_of_records():
     for records, codec in (
         (WORDS, TextCodec), (frame, TableCodec), (ROWS, TableCodec), (array, ArrayCodec),
         (torch.from_numpy(array), ArrayCodec), (Pictures(), ArrayCodec), (iter(WORDS), TextCodec),
-        (polars.DataFrame(frame), TableCodec), (pyarrow.table(frame), TableCodec), (frame.rename(columns={"a": "rows"}), TableCodec),
+        (polars.DataFrame(frame), TableCodec), (pyarrow.table(frame), TableCodec),
+        (frame.rename(columns={"a": "rows"}), TableCodec),
         (numpy.array(ROWS), TableCodec), ([(0, "a"), (1, "b")], TableCodec),
         ([(0, 1, 2), (1, 2, 0)], ArrayCodec), ([[0, 1], [1, 1]], ArrayCodec),
     ):  # fmt: skip

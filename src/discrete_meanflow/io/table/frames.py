@@ -15,7 +15,7 @@ LIBRARIES: dict[str, FrameLibrary] = {
 
 def library_of(records: Any) -> FrameLibrary | None:
     """The library of a frame; None if records are no frame."""
-    if getattr(records, "columns", None) is None:
+    if not hasattr(type(records), "columns"):
         return None
     modules = {kind.__module__.partition(".")[0] for kind in type(records).__mro__}
     for name, library in LIBRARIES.items():

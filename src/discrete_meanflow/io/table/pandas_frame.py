@@ -51,9 +51,8 @@ class PandasFrames(FrameLibrary):
         import pandas
 
         if isinstance(column.dtype, pandas.CategoricalDtype):
-            categories = column.cat.categories.to_series()
-            order, codes = self.distinct(categories)[0], column.cat.codes.to_numpy()
-            return order, codes
+            values, _ = self.distinct(column.cat.categories.to_series())
+            return values, column.cat.codes.to_numpy()
         if column.dtype == numpy.dtype(object):
             type_of(column.tolist())  # raises for a row of another type
         elif column.dtype.kind == "M":
@@ -67,8 +66,9 @@ class PandasFrames(FrameLibrary):
         import pandas
 
         if dtype.categories is None:
-            return _array(dtype.values(cells.levels), dtype.name).take(cells.codes)
-        categories = pandas.Index(_array(dtype.values(dtype.categories), dtype.name))
+            distinct = _series(dtype.values(cells.levels), dtype.name)
+            return distinct.take(cells.codes).reset_index(drop=True)
+        categories = pandas.Index(_series(dtype.values(dtype.categories), dtype.name))
         codes = dtype.category_codes(cells)
         return pandas.Categorical.from_codes(codes, categories, ordered=dtype.ordered)
 
@@ -84,11 +84,11 @@ def _in_utc(column: Any) -> Any:
     return column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
 
 
-def _array(values: list[Any], name: str) -> Any:
+def _series(values: list[Any], name: str) -> Any:
     import pandas
 
     dtype = pandas.api.types.pandas_dtype(name)
     if isinstance(dtype, pandas.DatetimeTZDtype):
         utc = pandas.Series(values, dtype=f"datetime64[{dtype.unit}]").dt.tz_localize("UTC")
-        return utc.astype(dtype).array
-    return pandas.Series(values, dtype=dtype).array
+        return utc.astype(dtype)
+    return pandas.Series(values, dtype=dtype)

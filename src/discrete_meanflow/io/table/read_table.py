@@ -89,7 +89,9 @@ class _ParsedRows:
             try:
                 row = next(self.reader)
             except csv.Error as error:
-                raise InputError(f"{self.path}, line {self.reader.line_num}: {error}") from None
+                raise InputError(
+                    f"{self.path}, line {self.reader.line_num}: {error}; is a quote left open?"
+                ) from None
         if len(row) != (self.cells or len(row)):
             self._raise_length(len(row), last + 1)
         self.first_line, self.cells = self.first_line or last + 1, len(row)
