@@ -130,7 +130,7 @@ def test_kinds_of_columns_follow_from_the_cells():
         "holes": ("number", "int", 2), "holes in words": ("levels", "str", 2),
         "a question mark": ("number", "str", 2), "dates": ("number", "date", 2),
         "minutes": ("number", "datetime", 2), "times": ("number", "time", 2),
-        "old moments": ("number", "datetime", 2), "times": ("number", "time", 2),
+        "old moments": ("number", "datetime", 2),
     }  # fmt: skip
 
 

@@ -26,8 +26,8 @@ def dataset_from_python(
     """Find the kind of records in Python, and their codec.
 
     Args:
-        records: strings, rows, arrays of whole numbers, a pandas or polars frame, or a PyTorch
-            dataset.
+        records: strings, rows, arrays of whole numbers, a pandas or polars frame, an Arrow
+            table, or a PyTorch dataset.
         string_kind: the kind of records that are strings; lines by default.
         column_kinds: ``levels`` or ``number`` for columns of a table or frame that are not what
             their cells look like.
