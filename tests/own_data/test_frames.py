@@ -191,8 +191,8 @@ BAD_PANDAS = [
     ({}, "the table has no columns"),
     ({"a": []}, "at least 2 rows, it has 0"),
     ({("a", "b"): [1, 2]}, "several levels; give each one name"),
-    ({"a": numpy.array([0, 1], "datetime64[ns]")}, "column a: row 2: has nanoseconds; round"),
-    ({"a": numpy.array([0, 10**12], "datetime64[s]")}, "column a: row 2: the year must be from 1"),
+    ({"a": numpy.array([0, 1], "datetime64[ns]")}, "column a: row 2 has nanoseconds; round"),
+    ({"a": numpy.array([0, 10**12], "datetime64[s]")}, "column a: row 2 has a year beyond 9999"),
 ]  # fmt: skip
 
 
@@ -209,9 +209,9 @@ def test_a_bad_frame_gives_an_error_of_one_line(columns, message):
         (pyarrow.array([[1], [2]]), "column a: has type list<item: int64>; convert"),
         (pyarrow.array([b"x", b"y"]), "column a: has type binary"),
         (pyarrow.array([1, 2], pyarrow.duration("s")), "column a: has type duration"),
-        (pyarrow.array([0, 9_000_000], pyarrow.date32()), "column a: row 2: the year must be"),
-        (pyarrow.array([0, 10**18], pyarrow.timestamp("us")), "column a: row 2: the year"),
-        (pyarrow.array([0, None, 1], pyarrow.timestamp("ns")), "column a: row 3: has nanoseconds"),
+        (pyarrow.array([0, 9_000_000], pyarrow.date32()), "column a: row 2 has a year"),
+        (pyarrow.array([0, 10**18], pyarrow.timestamp("us")), "column a: row 2 has a year"),
+        (pyarrow.array([0, None, 1], pyarrow.timestamp("ns")), "column a: row 3 has nanoseconds"),
         (pyarrow.nulls(2), "column a is empty"),
     ],
 )

@@ -121,9 +121,17 @@ def moments(array: numpy.ndarray, codes: numpy.ndarray) -> list[Any]:
     """Dates or datetimes in Python from ``array``, distinct values of NumPy's ``datetime64``."""
     if array.dtype != "datetime64[ns]":  # which ends in 2262
         seconds = array.astype("datetime64[s]")
-        _check((seconds < FIRST) | (seconds > LAST), codes, "the year must be from 1 to 9999")
+        _check(
+            (seconds < FIRST) | (seconds > LAST),
+            codes,
+            "has a year beyond 9999; correct it, or drop the column",
+        )
     exact = array if array.dtype == "datetime64[D]" else array.astype("datetime64[us]")
-    _check(exact.astype(array.dtype) != array, codes, "has nanoseconds; round them to microseconds")
+    _check(
+        exact.astype(array.dtype) != array,
+        codes,
+        "has nanoseconds; round the column to microseconds",
+    )
     return list(exact.tolist())
 
 
@@ -131,4 +139,4 @@ def _check(wrong: numpy.ndarray, codes: numpy.ndarray, message: str) -> None:
     """Raise for the first row whose value is wrong."""
     if wrong.any():
         row = int(numpy.isin(codes, numpy.flatnonzero(wrong)).argmax()) + 1
-        raise InputError(f"row {row}: {message}")
+        raise InputError(f"row {row} {message}")
