@@ -22,6 +22,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/distributed.py
 	$(BIN)/python bench/large_text.py
 	$(BIN)/python bench/large_text.py --lines
+	$(BIN)/python bench/large_table.py
 	$(BIN)/python bench/uniformization.py
 	$(BIN)/python bench/two_state_information.py
 

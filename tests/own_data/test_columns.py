@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from discrete_meanflow.io.table.bin_tree import BRANCHES, bin_tree, exact_depth
 from discrete_meanflow.io.table.choose_column import choose_columns
+from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
 
 COUNTS = st.lists(st.integers(1, 1000), min_size=1, max_size=300)
@@ -32,10 +33,32 @@ CELLS = {
         (datetime(2013, 1, 1) + timedelta(minutes=int(i))).strftime("%Y-%m-%dT%H:%M")
         for i in G.integers(0, 500_000, N)
     ],
+    "old moments": [f"{y:04}-06-01 12:00:00" for y in G.integers(800, 1200, N)],
     "times": [f"{i // 60:02d}:{i % 60:02d}" for i in G.integers(0, 1440, N)],
 }
 COLUMNS = {name: choose_columns([name], [[c] for c in cells])[0] for name, cells in CELLS.items()}
 NUMBERS = [name for name, column in COLUMNS.items() if column.kind == "number"]
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=1), st.data())
+def test_cells_are_those_that_are_stored(cells, data):
+    stored = Cells.of(cells)
+    assert stored == cells == stored.present()
+    assert sorted(stored.levels) == sorted(set(cells))
+    rows = data.draw(st.slices(len(cells)))
+    part = Cells(stored.levels, stored.codes[rows])
+    assert part == cells[rows] == stored[rows] == part.present()
+    assert part.counts() == Counter(cells[rows])
+    assert set(part.present().levels) == set(cells[rows])
+    wanted = data.draw(st.sampled_from("abcde"))
+    row = part.first_row(wanted.__eq__)
+    assert row == (cells[rows].index(wanted) + 1 if wanted in cells[rows] else None)
+    merged = Cells.merged([x if x != "a" else "b" for x in stored.levels], stored.codes)
+    assert merged == [x if x != "a" else "b" for x in cells]
+    assert len(set(merged.levels)) == len(merged.levels)
+    table = [[cell, cell * 2] for cell in cells]
+    assert Rows.of(table) == table
+    assert [*Rows.of(table)] == [Rows.of(table)[i] for i in range(len(table))] == table
 
 
 @given(COUNTS, st.integers(1, 3))
@@ -107,6 +130,7 @@ def test_kinds_of_columns_follow_from_the_cells():
         "holes": ("number", "int", 2), "holes in words": ("levels", "str", 2),
         "a question mark": ("number", "str", 2), "dates": ("number", "date", 2),
         "minutes": ("number", "datetime", 2), "times": ("number", "time", 2),
+        "old moments": ("number", "datetime", 2),
     }  # fmt: skip
 
 

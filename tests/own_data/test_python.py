@@ -40,6 +40,8 @@ def test_readme_example_works(tmp_path):
 
 def test_fit_accepts_many_types_of_records():
     import pandas
+    import polars
+    import pyarrow
 
     frame = pandas.DataFrame(ROWS, columns=["a", "b", "c"])
     array = numpy.arange(24).reshape(4, 2, 3) % 5
@@ -51,16 +53,11 @@ def test_fit_accepts_many_types_of_records():
         def __getitem__(self, i):
             return torch.from_numpy(array[i]), i
 
-    class Polars:  # the interface that we use
-        columns = ("a", "b", "c")
-
-        def rows(self):
-            return ROWS
-
     for records, codec in (
         (WORDS, TextCodec), (frame, TableCodec), (ROWS, TableCodec), (array, ArrayCodec),
         (torch.from_numpy(array), ArrayCodec), (Pictures(), ArrayCodec), (iter(WORDS), TextCodec),
-        (Polars(), TableCodec), (frame.rename(columns={"a": "rows"}), TableCodec),
+        (polars.DataFrame(frame), TableCodec), (pyarrow.table(frame), TableCodec),
+        (frame.rename(columns={"a": "rows"}), TableCodec),
         (numpy.array(ROWS), TableCodec), ([(0, "a"), (1, "b")], TableCodec),
         ([(0, 1, 2), (1, 2, 0)], ArrayCodec), ([[0, 1], [1, 1]], ArrayCodec),
     ):  # fmt: skip
@@ -105,7 +102,7 @@ def test_samples_of_a_frame_are_a_frame(tmp_path):
         assert list(found.dtypes) == list(frame.dtypes)
         for name, column in columns.items():
             assert set(found[name]) <= set(column)
-    with pytest.raises(InputError, match="two columns of the frame have the same name"):
+    with pytest.raises(InputError, match="two columns are named 'x'; rename one"):
         dataset_from_python(pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["x", "x"]))
 
 

@@ -87,6 +87,19 @@ def iter_lines(path: Path) -> Iterator[str]:
     yield partial
 
 
+def iter_line_ends(path: Path) -> Iterator[str]:
+    """The lines of a text with their own line endings, a few million characters at a time."""
+    partial = ""
+    for text in text_chunks(path, translate=False):
+        lines = io.StringIO(partial + text, newline="").readlines()
+        partial = lines.pop() if lines else ""
+        yield from lines
+        if len(partial) > MAX_LINE:
+            raise InputError(f"{path}: a line has over {MAX_LINE:,} characters")
+    if partial:
+        yield partial
+
+
 class RecordFile(Collection[str]):
     """Strings in a file. Records appended after the first pass are ignored."""
 

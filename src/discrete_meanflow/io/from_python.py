@@ -1,18 +1,20 @@
 """Datasets from records in Python: strings, rows, arrays, data frames, PyTorch datasets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
-from discrete_meanflow.errors import InputError
+from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.io.array_codec import ArrayCodec, check_integers
 from discrete_meanflow.io.array_kind import Array
 from discrete_meanflow.io.codec import Dataset
 from discrete_meanflow.io.kind import Kind
-from discrete_meanflow.io.table.cells import as_text, type_of
+from discrete_meanflow.io.table.cells import as_text, is_missing, type_of_value
+from discrete_meanflow.io.table.frames import library_of
+from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.table.table_kind import Table
 from discrete_meanflow.io.text_kinds import Lines
@@ -24,8 +26,8 @@ def dataset_from_python(
     """Find the kind of records in Python, and their codec.
 
     Args:
-        records: strings, rows, arrays of whole numbers, a pandas or polars frame, or a PyTorch
-            dataset.
+        records: strings, rows, arrays of whole numbers, a pandas or polars frame, an Arrow
+            table, or a PyTorch dataset.
         string_kind: the kind of records that are strings; lines by default.
         column_kinds: ``levels`` or ``number`` for columns of a table or frame that are not what
             their cells look like.
@@ -33,19 +35,19 @@ def dataset_from_python(
     if isinstance(records, str | bytes | Path):
         one = "a file name" if isinstance(records, Path) else "one string"
         raise InputError(f"data: needs a list of records, not {one}; for a file use dmf train")
-    if getattr(records, "columns", None) is not None:
+    if (library := library_of(records)) is not None:
         if string_kind is not None:
             raise InputError("data: kind is for a list of strings; pass one column of the frame")
-        return _from_frame(records, column_kinds)
+        names, rows, dtypes = library.read(records)
+        return Table(), _table(names, rows, column_kinds, dtypes=dtypes, frame=library.name)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; pass a frame or a list of rows")
     records = _as_sequence(records)
     if len(records) < 2:
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(_is_row(record) for record in records) and string_kind is None:
-        rows = [[as_text(cell, "str") for cell in row] for row in records]
-        names = [f"c{i + 1}" for i in range(len(rows[0]))]
-        return Table(), _table(names, rows, column_kinds)
+        names = [f"c{i + 1}" for i in range(len(records[0]))]
+        return Table(), _table(names, _rows(records, len(names)), column_kinds)
     if column_kinds is not None:
         raise InputError("data: columns are for rows of a table or a frame")
     if all(isinstance(record, str) for record in records):
@@ -83,33 +85,27 @@ def _check_alike(records: list[Any]) -> None:
             )
 
 
-def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
+def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str], Rows]:
     """The column names and the rows of text of a frame, or of rows with columns ``names``."""
-    if getattr(records, "columns", None) is not None:
-        names, cells, _ = _frame_cells(records)
-        return names, cells
-    rows = [[as_text(cell, "str") for cell in row] for row in _as_sequence(records)]
-    wrong = next((i for i, row in enumerate(rows, 1) if len(row) != len(names)), None)
-    if wrong is not None:
-        raise InputError(f"data: row {wrong} has {len(rows[wrong - 1])} cells, not {len(names)}")
-    return names, rows
+    if (library := library_of(records)) is not None:
+        return library.read(records)[:2]
+    return names, _rows(_as_sequence(records), len(names))
 
 
-def _frame_cells(records: Any) -> tuple[list[str], list[list[str]], tuple[str, ...]]:
-    """The names, cells and types of a data frame."""
-    pandas = hasattr(records, "itertuples")  # polars has rows
-    rows = list(records.itertuples(index=False, name=None) if pandas else records.rows())
-    names = [str(name) for name in records.columns]
-    if len(set(names)) < len(names):
-        raise InputError("data: two columns of the frame have the same name")
-    types = tuple(map(type_of, zip(*rows, strict=True)))
-    return names, [list(map(as_text, row, types)) for row in rows], types
+def _rows(records: Sequence[Sequence[Any]], width: int) -> Rows:
+    """Rows of text from rows of ``width`` values."""
+    for number, row in enumerate(records, 1):
+        if len(row) != width:
+            raise InputError(f"data: row {number} has {len(row)} cells, not {width}")
+    return Rows(tuple(Cells.of(_texts(records, column)) for column in range(width)))
 
 
-def _from_frame(records: Any, columns: Mapping[str, str] | None) -> tuple[Kind, Dataset]:
-    names, cells, types = _frame_cells(records)
-    frame = "pandas" if hasattr(records, "itertuples") else "polars"
-    return Table(), _table(names, cells, columns, types=types, frame=frame)
+def _texts(records: Sequence[Sequence[Any]], column: int) -> Iterator[str]:
+    for number, row in enumerate(records, 1):
+        if not is_missing(row[column]):
+            with error_context(f"data: column c{column + 1}"):
+                type_of_value(row[column], number)  # raises for a list, for example
+        yield as_text(row[column], "str")
 
 
 def _is_row(record: Any) -> bool:
@@ -120,10 +116,10 @@ def _is_row(record: Any) -> bool:
 
 
 def _table(
-    names: list[str], rows: list[list[str]], kinds: Mapping[str, str] | None, **options: Any
+    names: list[str], rows: Rows, kinds: Mapping[str, str] | None, **options: Any
 ) -> Dataset:
-    if len(rows) < 2 or len({len(row) for row in rows}) > 1:
-        raise InputError("data: a table needs at least 2 rows, all of the same length")
+    if len(rows) < 2:
+        raise InputError(f"data: a table needs at least 2 rows, it has {len(rows)}")
     return Dataset(rows, TableCodec.of(names, rows, kinds=kinds, **options))
 
 

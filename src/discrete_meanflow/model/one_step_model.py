@@ -95,8 +95,8 @@ class OneStepModel:
         """Train on records.
 
         Args:
-            records: strings, rows, an array of whole numbers, a pandas or polars frame, or a
-                PyTorch dataset.
+            records: strings, rows, an array of whole numbers, a pandas or polars frame, an
+                Arrow table, or a PyTorch dataset.
             minutes: training time; the number of steps is chosen to fill it.
             iterations: number of optimiser steps, instead of a time.
             size: parameters of the network; by default chosen from data and device.

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ import numpy
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.table.bin_tree import BRANCHES, Leaf, bin_tree, exact_depth
 from discrete_meanflow.io.table.cells import MISSING, PARSERS, as_number
+from discrete_meanflow.io.table.rows import Cells
 
 Json = dict[str, Any]
 Path = tuple[int, ...]  # the tokens of a cell
@@ -51,7 +52,7 @@ class Column(ABC):
         """A cell as the column writes it: 1 for 1.0. Raises InputError if it has no such cell."""
 
     @abstractmethod
-    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> list[str]:
+    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
         """A cell of each leaf."""
 
     @abstractmethod
@@ -108,12 +109,16 @@ class Column(ABC):
         base = int(self._table.max()) + 1
         return paths @ base ** numpy.arange(self.depth - 1, -1, -1, dtype=numpy.int64)
 
-    def encode(self, cells: Sequence[str]) -> numpy.ndarray:
-        """Tokens ``(cells, depth)``."""
-        leaf = {cell: self.leaf_of(cell) for cell in set(cells)}
-        return self._table[[leaf[cell] for cell in cells]]
+    def leaves_of(self, cells: Sequence[str]) -> numpy.ndarray:
+        """The leaf that contains each cell. Raises InputError if none does."""
+        return numpy.array([self.leaf_of(cell) for cell in cells])
 
-    def decode(self, paths: numpy.ndarray, rng: numpy.random.Generator) -> list[str]:
+    def encode(self, cells: Iterable[str]) -> numpy.ndarray:
+        """Tokens ``(cells, depth)``."""
+        cells = Cells.of(cells).present()
+        return self._table[self.leaves_of(cells.levels)[cells.codes]]
+
+    def decode(self, paths: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
         """A cell of each path; one that leads to no leaf ends at the leaf before it."""
         inside = numpy.minimum(paths.astype(numpy.int64), numpy.array(self.sizes) - 1)
         leaves = numpy.searchsorted(self._codes, self._numbers(inside), side="right") - 1
@@ -217,8 +222,8 @@ class LevelColumn(Column):
         comma = "; write a comma as \\," * any("," in level for level in levels)
         return ", ".join(f"'{level}'" for level in levels[:50]) + more + comma
 
-    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> list[str]:
-        return [self.levels[i] for i in leaves.tolist()]
+    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
+        return Cells(self.levels, leaves)
 
     def value(self, cell: str) -> Any:
         return self.values[cell] if cell in self.values else PARSERS[self.type_name](cell)

@@ -14,6 +14,7 @@ from discrete_meanflow.io.table.bin_tree import BRANCHES, bin_tree, exact_depth
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.column import Column, Json, tree_paths
 from discrete_meanflow.io.table.number_format import FORMATS, NumberFormat
+from discrete_meanflow.io.table.rows import Cells
 
 DEPTH = 2  # positions of a number: a bin, and a bin inside it
 KNOTS = 9  # quantiles of a bin of several numbers
@@ -99,9 +100,9 @@ class NumberColumn(Column):
         _ = self.leaf_of(cell)  # raises InputError
         return cell if cell in self.words else self.format.text(self.format.parse(cell))
 
-    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> list[str]:
+    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
         uniform = rng.random(len(leaves)).tolist()
-        return [self._cell(leaf, u) for leaf, u in zip(leaves.tolist(), uniform, strict=True)]
+        return Cells.of(map(self._cell, leaves.tolist(), uniform))
 
     def _cell(self, leaf: int, u: float) -> str:
         if leaf >= len(self.knots):

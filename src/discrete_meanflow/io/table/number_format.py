@@ -165,7 +165,8 @@ class DateTimes(Moments):
         return (datetime.fromisoformat(cell) - EPOCH).total_seconds()
 
     def text(self, number: float) -> str:
-        return (EPOCH + timedelta(seconds=self.rounded(number))).strftime(self.style)
+        moment = EPOCH + timedelta(seconds=self.rounded(number))
+        return moment.strftime(self.style.replace("%Y", f"{moment.year:04}"))
 
     def value(self, cell: str) -> datetime:
         return datetime.fromisoformat(cell)

@@ -1,10 +1,9 @@
 """Codec of table rows."""
 
-import importlib
 import importlib.util
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -21,11 +20,13 @@ from discrete_meanflow.io.layout import Arrangement, Layout
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.choose_column import choose_columns
 from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.frame import Dtype
+from discrete_meanflow.io.table.frames import LIBRARIES
 from discrete_meanflow.io.table.number_column import NumberColumn, number_format_from_json
 from discrete_meanflow.io.table.read_table import DELIMITERS, SPACE
+from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.types import State
 
-FRAMES = ("pandas", "polars")
 UNIQUE = 0.9  # distinct levels per row, above which a column of levels is noted in the card
 
 
@@ -39,6 +40,8 @@ class TableCodec(Codec):
         delimiter: written between cells.
         header: whether a header row is written.
         frame: library of the data frame that the rows come from and are returned as.
+        dtypes: of the columns of this frame or, without one, of a Parquet file; empty if the rows
+            are text.
     """
 
     columns: tuple[Column, ...]
@@ -46,6 +49,7 @@ class TableCodec(Codec):
     delimiter: str = ","
     header: bool = True
     frame: str | None = None
+    dtypes: tuple[Dtype, ...] = ()
 
     def __post_init__(self) -> None:
         if self.delimiter not in (*DELIMITERS, SPACE):
@@ -56,8 +60,10 @@ class TableCodec(Codec):
             raise InputError("table: needs at least one column")
         if self.vocabulary < 2:
             raise InputError("table: every column is constant; there is nothing to learn")
-        if self.frame not in (None, *FRAMES):
+        if self.frame not in (None, *LIBRARIES):
             raise InputError(f"table: unknown frame '{self.frame}'")
+        if self.dtypes and len(self.dtypes) != len(self.columns):
+            raise InputError(f"table: {len(self.dtypes)} types of {len(self.columns)} columns")
 
     def _check_label(self) -> None:
         if self.label not in self.names:
@@ -73,13 +79,14 @@ class TableCodec(Codec):
     def of(
         cls,
         names: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        types: Sequence[str] = (),
+        rows: Iterable[Sequence[str]],
         kinds: Mapping[str, str] | None = None,
+        dtypes: tuple[Dtype, ...] = (),
         **options: Any,
     ) -> "TableCodec":
         """The codec of ``rows``; see ``choose_columns``, and the class for ``options``."""
-        return cls(choose_columns(names, rows, types, kinds), **options)
+        types = [dtype.cell_type for dtype in dtypes]
+        return cls(choose_columns(names, rows, types, kinds), dtypes=dtypes, **options)
 
     def with_class_column(self, name: str) -> "TableCodec":
         return replace(self, label=name)
@@ -128,31 +135,29 @@ class TableCodec(Codec):
         counts = tuple(count for column in self.columns for count in column.ordered)
         return counts if any(counts) else ()
 
-    def encode(self, records: Sequence[Sequence[str]]) -> State:
-        tokens = numpy.empty((len(records), self.length), numpy_token_dtype(self.vocabulary))
-        for i, row in enumerate(records, 1):
-            if len(row) != len(self.columns):
-                raise InputError(f"row {i} has {len(row)} cells, not {len(self.columns)}")
-        for column, cells in zip(self.columns, zip(*records, strict=True), strict=False):
+    def encode(self, records: Iterable[Sequence[str]]) -> State:
+        rows = Rows.of(records)
+        if len(rows.columns) != len(self.columns):
+            raise InputError(f"row 1 has {len(rows.columns)} cells, not {len(self.columns)}")
+        tokens = numpy.empty((len(rows), self.length), numpy_token_dtype(self.vocabulary))
+        for column, cells in zip(self.columns, rows.columns, strict=True):
             tokens[:, self.positions[column.name]] = column.encode(cells)
         return torch.from_numpy(tokens)
 
-    def decode(self, tokens: State) -> list[list[str]]:
+    def decode(self, tokens: State) -> Rows:
         """Rows. Where a bin has several numbers, one is drawn; the same tokens give the same."""
         array = tokens.numpy()
         rng = numpy.random.default_rng(zlib.crc32(array.tobytes()))
         cells = (
             column.decode(array[:, self.positions[column.name]], rng) for column in self.columns
         )
-        return [list(row) for row in zip(*cells, strict=True)]
+        return Rows(tuple(cells))
 
-    def as_given(self, records: list[list[str]]) -> Any:
-        """A data frame if the rows come from one and its library is installed, else the rows."""
-        if self.frame is None or importlib.util.find_spec(self.frame) is None:
-            return records
-        pairs = zip(self.columns, zip(*records, strict=True), strict=True)
-        values = {column.name: [column.value(cell) for cell in cells] for column, cells in pairs}
-        return importlib.import_module(self.frame).DataFrame(values)
+    def as_given(self, records: Iterable[Sequence[str]]) -> Any:
+        """A data frame if the rows come from one and its library is installed, else lists."""
+        if not self.dtypes or self.frame is None or importlib.util.find_spec(self.frame) is None:
+            return list(records)
+        return LIBRARIES[self.frame].made(self.names, Rows.of(records), self.dtypes)
 
     @property
     def layout(self) -> Layout:
@@ -165,8 +170,8 @@ class TableCodec(Codec):
 
     def card(self, dataset: Dataset) -> Json:
         card: Json = {"columns": {column.name: column.summary() for column in self.columns}}
-        columns = zip(self.columns, zip(*dataset.records, strict=True), strict=True)
-        missing = {column.name: cells.count(MISSING) for column, cells in columns}
+        columns = zip(self.names, Rows.of(dataset.records).columns, strict=True)
+        missing = {name: cells.counts()[MISSING] for name, cells in columns}
         if any(missing.values()):
             card["missing cells"] = {name: n for name, n in missing.items() if n}
         if self.label is not None:
@@ -217,11 +222,12 @@ class TableCodec(Codec):
             if isinstance(column, NumberColumn)
         }
 
-    def restore(self, records: list[list[str]], known: Sequence[dict[int, str]]) -> list[list[str]]:
-        for row, cells in zip(records, known, strict=True):
-            for column, cell in cells.items():
-                row[column] = cell
-        return records
+    def restore(self, records: Rows, known: Sequence[dict[int, str]]) -> Rows:
+        columns = []
+        for column, cells in enumerate(records.columns):
+            pairs = zip(cells, known, strict=True)
+            columns.append(Cells.of(fixed.get(column, cell) for cell, fixed in pairs))
+        return Rows(tuple(columns))
 
     def _tokens_of(self, name: str, cell: str) -> dict[int, int]:
         """The tokens of the positions of a column for a cell."""
@@ -265,7 +271,7 @@ class TableCodec(Codec):
             return super().classes_in(tokens)
         rng = numpy.random.default_rng(0)  # levels need no draw
         label = tokens[:, self.positions[self.label]].numpy()
-        return self._column(self.label).decode(label, rng)
+        return list(self._column(self.label).decode(label, rng))
 
     def describe(self) -> Json:
         return {
@@ -274,6 +280,7 @@ class TableCodec(Codec):
             "delimiter": self.delimiter,
             "header": self.header,
             "frame": self.frame,
+            "dtypes": list(map(asdict, self.dtypes)),
         }
 
     @classmethod
@@ -285,7 +292,18 @@ class TableCodec(Codec):
             str(description["delimiter"]),
             bool(description["header"]),
             frame,
+            tuple(map(_dtype_from_json, description.get("dtypes", ()))),
         )
+
+
+def _dtype_from_json(content: Json) -> Dtype:
+    categories = content["categories"]
+    return Dtype(
+        str(content["name"]),
+        str(content["value"]),
+        None if categories is None else tuple(map(str, categories)),
+        bool(content["ordered"]),
+    )
 
 
 def _describe(column: Column) -> Json:

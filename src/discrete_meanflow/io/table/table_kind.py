@@ -9,7 +9,7 @@ from typing import Any
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.codec import Dataset
 from discrete_meanflow.io.kind import Kind
-from discrete_meanflow.io.table.read_table import Rows, read_parquet, read_table
+from discrete_meanflow.io.table.read_table import TableFile, read_parquet, read_table
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.table.write_table import table_writer
 from discrete_meanflow.io.write import Write
@@ -34,7 +34,7 @@ class Table(Kind):
     codec = TableCodec
     known_pairs = True
 
-    def rows(self, path: Path) -> Rows:
+    def rows(self, path: Path) -> TableFile:
         """The rows of a file."""
         if ".parquet" in path.suffixes:
             return read_parquet(path, self.drop)
@@ -45,9 +45,9 @@ class Table(Kind):
         if len(table.rows) < 2:
             below = " below its header" * table.header
             raise InputError(f"{path}: a table needs 2 rows, it has {len(table.rows)}{below}")
-        names, rows, delimiter, header, types = table
+        names, rows, delimiter, header, dtypes = table
         codec = TableCodec.of(
-            names, rows, types, self.column_kinds, delimiter=delimiter, header=header
+            names, rows, self.column_kinds, dtypes, delimiter=delimiter, header=header
         )
         return Dataset(rows, codec)
 

@@ -1,17 +1,24 @@
 """Write the rows of a table."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import output_path
-from discrete_meanflow.io.table.read_table import import_pyarrow
+from discrete_meanflow.io.table.arrow_table import ArrowTables, arrow_type, import_pyarrow
+from discrete_meanflow.io.table.column import Column
+from discrete_meanflow.io.table.frame import Dtype
+from discrete_meanflow.io.table.rows import Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.write import Write, text_writer
 
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+TYPES = {
+    "bool": "bool", "int": "int64", "float": "float64", "date": "date32",
+    "datetime": "timestamp[us]", "time": "time64[us]", "str": "string",
+}  # fmt: skip
 
 
 @contextmanager
@@ -44,17 +51,18 @@ def table_writer(path: Path | None, codec: TableCodec) -> Iterator[Write]:
 def _parquet_writer(path: Path, codec: TableCodec) -> Iterator[Write]:
     """A function that writes rows to a Parquet file, one row group per call."""
     arrow, parquet = import_pyarrow()
-    types = {
-        "bool": arrow.bool_(), "int": arrow.int64(), "float": arrow.float64(),
-        "date": arrow.date32(), "datetime": arrow.timestamp("us"), "time": arrow.time64("us"),
-        "str": arrow.string(),
-    }  # fmt: skip
-    schema = arrow.schema([(column.name, types[column.type]) for column in codec.columns])
+    in_file = codec.frame in (None, ArrowTables.name) and codec.dtypes
+    dtypes = codec.dtypes if in_file else tuple(map(_arrow_dtype, codec.columns))
+    types = [arrow_type(dtype.name) for dtype in dtypes]
+    schema = arrow.schema(list(zip(codec.names, types, strict=True)))
 
-    def write(rows: Sequence[Sequence[str]]) -> None:
-        cells = zip(codec.columns, schema.types, zip(*rows, strict=True), strict=True)
-        arrays = [arrow.array([c.value(x) for x in texts], kind) for c, kind, texts in cells]
-        out.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+    def write(rows: Iterable[Sequence[str]]) -> None:
+        out.write_table(ArrowTables().made(codec.names, Rows.of(rows), dtypes))
 
     with output_path(path) as partial, parquet.ParquetWriter(partial, schema) as out:
         yield write
+
+
+def _arrow_dtype(column: Column) -> Dtype:
+    """The type in Arrow of a column of text."""
+    return Dtype(TYPES[column.type], column.type)
