@@ -5,7 +5,7 @@
 
 ``PEERS`` is a virtual environment with the package ``ctgan``; it is no dependency. One fifth of the
 rows is held out. Each system trains on the others and generates as many rows as are held out. The
-scores of held-out rows against training rows, in the row ``real``, are the best reachable.
+scores of other held-out rows, in the row ``real``, are the best reachable.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main() -> None:
     reference, real = held_out[:n], held_out[n : 2 * n]
 
     def judge(rows: pandas.DataFrame) -> Json:
-        return scores(reference, rows, options.target, options.seed)
+        return scores(train, reference, rows, options.target, options.seed)
 
     results, seconds = {"real": judge(real)}, {}
     for name in PEERS if options.peer_python else ():
