@@ -38,7 +38,7 @@ OURS = "ours"
 GANS, TABDIFFS = ("CTGAN", "TVAE"), ("TabDiff", "TabDiff-256")
 PEER_SCRIPT = Path(__file__).parent / "tables_peer.py"
 STEPS = (1, 4, 16)
-MOST = 10_000  # rows that are scored
+MOST = 5_000  # rows that are scored: TabDiff takes minutes to sample them
 Frame: TypeAlias = pandas.DataFrame
 
 
@@ -160,7 +160,7 @@ def run(options: argparse.Namespace, systems: Sequence[str]) -> None:
     task = Task(train, n, options.minutes, options.seed)
 
     def judge(name: str, rows: Frame) -> None:
-        results.add("scores", name, scores(reference, rows, options.target, options.seed))
+        results.add("scores", name, scores(train, reference, rows, options.target, options.seed))
 
     judge("real", real)
     for system in systems:

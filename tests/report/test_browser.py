@@ -14,7 +14,10 @@ PHONE = 390  # pixels wide
 def opened(browser, runs, tmp_path):
     """Returns a function that opens the page in a window; nothing may fail or be requested."""
     path = tmp_path / "page.html"
-    folders = [*(runs / name for name in ("words", "images", "rows")), RESULTS / "joint-names"]
+    folders = [
+        *(runs / name for name in ("words", "images", "rows", "table")),
+        RESULTS / "joint-names",
+    ]
     path.write_bytes(report_page([*folders, RESULTS / "target-variance"]))
     problems, requested = [], []
 

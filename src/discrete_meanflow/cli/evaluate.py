@@ -5,11 +5,14 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
+
 from discrete_meanflow.cli import evaluation_tables as tables
 from discrete_meanflow.cli.options import RunFolder, embedded
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model import evaluation_grids as grids
-from discrete_meanflow.model.options import Device, EvaluateOptions
+from discrete_meanflow.model.options import Device, EvaluateOptions, optional
+from discrete_meanflow.model.quality_grids import COLUMNS_NOTE, MOST_COLUMNS, PRIVACY, QUALITY
 from discrete_meanflow.run.progress import print_line
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ class Evaluate:
     options: Annotated[EvaluateOptions, embedded(EvaluateOptions)] = field(
         default_factory=EvaluateOptions
     )
+    target: Annotated[str | None, tyro.conf.arg(**optional("COLUMN"))] = None
+    """Column of a table whose prediction measures the utility of samples."""
     device: Device = "auto"
     """Device to sample on."""
 
@@ -40,12 +45,14 @@ class Evaluate:
         from discrete_meanflow.model.eval_samples import check_evaluation
         from discrete_meanflow.model.evaluate import evaluate
         from discrete_meanflow.model.run_folder import read_config
+        from discrete_meanflow.model.table_quality import check_target
         from discrete_meanflow.run.json_files import write_json
 
         console, config = Console(), read_config(self.run)
         steps = config.plan.evaluated_steps(config.codec, self.options.steps)
         self = replace(self, options=replace(self.options, steps=steps))
         check_evaluation(self.run, config, self.options)
+        check_target(config.codec, self.target)
         if not os.access(self.run, os.W_OK):
             raise InputError(f"cannot write to {self.run}, where the evaluation is saved")
         samples = self._samples(config, console)
@@ -53,7 +60,7 @@ class Evaluate:
             command = f"dmf evaluate {self.run} {self.options.command_line}"
             print_line(console, f"samples are saved in {self.run}; {NO_SKLEARN}, then {command}")
             return
-        evaluation = evaluate(self.run, config, samples)
+        evaluation = evaluate(self.run, config, samples, self.target)
         write_json(self.run / "evaluation.json", evaluation)
         self._print(evaluation, console)
         written = f"{self.run}/evaluation.json"
@@ -96,11 +103,28 @@ class Evaluate:
             print_line(console, f"{name}: {LEGEND[name]}")
         print_line(console, grids.NOTE)
         print_line(console, likelihood_line(evaluation["likelihood"]) + "\n")
+        if evaluation["quality"]:
+            self._print_quality(evaluation["quality"], console)
         self._print_completions(evaluation["completions"], count, console)
         if evaluation["classes"]:
             self._print_classes(evaluation["classes"], console)
-        for line in evaluation["advice"]:
+        for line in (*evaluation["quality"].get("verdict", ()), *evaluation["advice"]):
             print_line(console, line)
+
+    def _print_quality(self, quality: dict[str, Any], console: "Console") -> None:
+        title = f"Values of cells; target: {quality['target']}"
+        console.print(tables.scores_table(title, quality["scores"]))
+        for name in quality["scores"]["held out"]:
+            print_line(console, f"{name}: {QUALITY[name]}")
+        total = len(quality["columns"])
+        title = f"\nColumns that differ most: {min(MOST_COLUMNS, total)} of {total}"
+        console.print(tables.columns_table(title, quality))
+        print_line(console, COLUMNS_NOTE)
+        title = f"\nPrivacy; {quality['training rows']:,} training rows"
+        console.print(tables.scores_table(title, quality["privacy"]))
+        for name, meaning in PRIVACY.items():
+            print_line(console, f"{name}: {meaning}")
+        print_line(console, "")
 
     def _print_completions(
         self, completions: dict[str, Any], count: int, console: "Console"

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_meanflow.model.comparison_grid import comparison_grid
 from discrete_meanflow.model.evaluation_grids import class_grid, completions_grid, scores_grid
+from discrete_meanflow.model.grid import Grid
+from discrete_meanflow.model.quality_grids import MOST_COLUMNS, columns_grid
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from discrete_meanflow.model.grid import Grid
-
 Json = dict[str, Any]
-NAME_WIDTH = 30  # of a class
+NAME_WIDTH = 30  # of a class or a column
 
 
 def scores_table(title: str, scores: Json) -> "Table":
@@ -39,6 +39,16 @@ def class_table(scores: Json) -> "Table":
     for name in others:
         table.add_column(name, justify="right")
     return _filled(table, grid)
+
+
+def columns_table(title: str, quality: Json) -> "Table":
+    """One row for each column of a table, those that differ most first."""
+    grid, table = columns_grid(quality), _table(title)
+    table.add_column(grid.head[0], max_width=NAME_WIDTH, overflow="ellipsis", no_wrap=True)
+    table.add_column(grid.head[1])
+    for name in grid.head[2:]:
+        table.add_column(name.replace(" ", "\n"), justify="right")
+    return _filled(table, Grid(grid.head, grid.rows[:MOST_COLUMNS]))
 
 
 def comparison_table(title: str, comparison: Json, score: str) -> "Table":

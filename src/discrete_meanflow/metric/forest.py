@@ -1,4 +1,4 @@
-"""Random forests on tokens, which compare and classify records."""
+"""Random forests and gradient boosting, which compare and classify records."""
 
 import importlib.util
 from typing import Any
@@ -33,6 +33,22 @@ def random_forest(seed: int, trees: int = TREES, max_leaf_nodes: int | None = No
     return RandomForestClassifier(
         trees, max_leaf_nodes=max_leaf_nodes, random_state=seed, n_jobs=-1
     )
+
+
+def boosting(seed: int, iterations: int = 100) -> Any:
+    """An untrained classifier by gradient boosting."""
+    check_scikit_learn()
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(max_iter=iterations, random_state=seed)
+
+
+def boosted_numbers(seed: int, iterations: int = 100) -> Any:
+    """An untrained regressor by gradient boosting."""
+    check_scikit_learn()
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=iterations, random_state=seed)
 
 
 def auc(positive: Tensor, score: Any) -> float:

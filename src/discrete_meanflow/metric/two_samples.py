@@ -106,8 +106,8 @@ def nearest(x: State, train: State, seed: int = 0) -> float:
     if len(train) > count:
         chosen = numpy.random.default_rng(seed).choice(len(train), count, replace=False)
         train = train[torch.from_numpy(chosen)]
-    chunk_size = max(1, 2**27 // train.numel())
-    distances = [(c[:, None] != train).sum(-1).amin(-1) for c in x.split(chunk_size)]
+    train, chunks = train.float(), x.float().split(max(1, 2**25 // len(train)))
+    distances = [torch.cdist(chunk, train, p=0).amin(-1) for chunk in chunks]  # of Hamming
     return torch.cat(distances).double().mean().item() / x.shape[1]
 
 

@@ -1,5 +1,6 @@
 """Score samples against held-out records. The score of real data is the best reachable."""
 
+import shlex
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from discrete_meanflow.model.class_accuracy import score_classes
 from discrete_meanflow.model.completions import score_completions
 from discrete_meanflow.model.eval_samples import EvalSamples, EvalSplit
 from discrete_meanflow.model.run_folder import TRAIN, Config
+from discrete_meanflow.model.table_quality import score_table
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.types import State
@@ -34,8 +36,12 @@ LEGEND = {
 }
 
 
-def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
-    """Scores of samples at each number of steps, of held-out records and of conditional samples."""
+def evaluate(folder: Path, config: Config, samples: EvalSamples, target: str | None = None) -> Json:
+    """Scores of samples at each number of steps, of held-out records and of conditional samples.
+
+    Args:
+        target: column of a table whose prediction measures utility; None chooses one.
+    """
     codec, train = config.codec, read_tokens(folder / TRAIN, config.codec)
     split = EvalSplit.read(folder, codec, samples.options.n)
     evaluator = Evaluator(config, train, split.reference)
@@ -43,11 +49,12 @@ def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
     scores = {name: evaluator(x, samples.bits.get(name)) for name, x in rows.items()}
     completions = score_completions(codec, train, split, samples, scores)
     classes = score_classes(codec, train, split, samples)
+    target_option = "" if target is None else f" --target {shlex.quote(target)}"
     return {
         "records": len(split.real),
         "seed": samples.options.seed,
         "lm_steps": samples.options.lm_steps,
-        "options": samples.options.command_line,
+        "options": samples.options.command_line + target_option,
         "training records compared": {
             "copies": min(len(train), two_samples.MAX_COPIES_SEARCHED),
             "nearest": two_samples.neighbours_among(split.real, train),
@@ -55,6 +62,7 @@ def evaluate(folder: Path, config: Config, samples: EvalSamples) -> Json:
         "environment": samples.environment,
         "likelihood": samples.likelihood,
         "scores": scores,
+        "quality": score_table(config, train, split, samples, scores, target),
         "completions": completions,
         "classes": classes,
         "advice": advise(completions, classes, len(split.real)),

@@ -37,6 +37,7 @@ from discrete_meanflow.model.options import (
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.table_quality import check_target
 from discrete_meanflow.model.train import train
 from discrete_meanflow.model.training_record import divergence_note, sampling_note
 from discrete_meanflow.run.json_files import Json
@@ -258,6 +259,7 @@ class OneStepModel:
         *,
         seed: int = EvaluateOptions.seed,
         lm_steps: int = EvaluateOptions.lm_steps,
+        target: str | None = None,
     ) -> Json:
         """Compare samples with held-out records at each number of steps.
 
@@ -268,13 +270,15 @@ class OneStepModel:
             steps: numbers of function evaluations of unconditional samples.
             seed: random seed of the samples.
             lm_steps: training steps of a reference language model that measures bits per symbol.
+            target: column of a table whose prediction measures the utility of samples.
         """
         options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
         kept = self.config.plan.evaluated_steps(self.config.codec, options.steps)
         options = replace(options, steps=kept)
+        check_target(self.config.codec, target)
         check_scikit_learn()  # samples that cannot be scored would be lost
         samples = draw(self.folder, self.config, self.kernel, options)
-        return evaluate(self.folder, self.config, samples)
+        return evaluate(self.folder, self.config, samples, target)
 
     def export(self, path: str | Path) -> float:
         """Write one ONNX graph, noise in, probabilities out; return its error against PyTorch."""

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.grid import Cell, Grid, number
+from discrete_meanflow.report.bars import BarChart
 from discrete_meanflow.report.chart import Chart
+from discrete_meanflow.report.matrix import MatrixChart
 
 Json = dict[str, Any]
 MOST_ROWS = 500  # of a table
@@ -95,6 +97,23 @@ class Charts(Block):
     @property
     def has_levels(self) -> bool:
         return any(chart.levels for chart in self.charts)
+
+
+@dataclass(frozen=True)
+class Bars(Block):
+    """Bar charts side by side."""
+
+    template: ClassVar[str] = "bars.html"
+    charts: tuple[BarChart, ...]
+
+
+@dataclass(frozen=True)
+class MatrixPicture(Block):
+    """A matrix with a caption."""
+
+    template: ClassVar[str] = "matrix.html"
+    chart: MatrixChart
+    caption: str
 
 
 @dataclass(frozen=True)

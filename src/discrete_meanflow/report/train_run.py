@@ -22,6 +22,7 @@ from discrete_meanflow.report.blocks import (
 from discrete_meanflow.report.comparison import comparison
 from discrete_meanflow.report.evaluation import ScoreTable, evaluation_blocks
 from discrete_meanflow.report.learning import Stage, read_stages, training_blocks
+from discrete_meanflow.report.quality import privacy_blocks, quality_blocks
 from discrete_meanflow.report.samples import WEIGHTS, sample_blocks
 from discrete_meanflow.report.sources import Source
 
@@ -53,6 +54,9 @@ class TrainRun(Source):
         yield Section.guarded("Run", self._run)
         yield Section.guarded("Training", lambda: training_blocks(self.record, self.stages))
         yield Section.guarded("Evaluation", self._evaluation)
+        if quality := self._quality:
+            yield Section.guarded("Quality", lambda: quality_blocks(quality))
+            yield Section.guarded("Privacy", lambda: privacy_blocks(quality))
         yield Section.guarded("Samples", lambda: sample_blocks(self.folder, self.finished))
 
     @classmethod
@@ -82,6 +86,13 @@ class TrainRun(Source):
         with contextlib.suppress(*DAMAGED):
             return ScoreTable.of(self.record("evaluation.json")["scores"])
         return None
+
+    @cached_property
+    def _quality(self) -> Json:
+        """The quality of the rows of a table; empty for other records and older evaluations."""
+        with contextlib.suppress(*DAMAGED):
+            return self.record("evaluation.json").get("quality", {})
+        return {}
 
     def _run(self) -> Iterator[Block]:
         card = dict(self.card)

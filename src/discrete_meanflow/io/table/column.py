@@ -1,5 +1,6 @@
 """A column of a table: its cells as tokens at one or more positions."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -58,6 +59,10 @@ class Column(ABC):
     @abstractmethod
     def value(self, cell: str) -> Any:
         """The Python value of a cell, None if it is missing."""
+
+    @abstractmethod
+    def ordinal(self, cell: str) -> float:
+        """A number in the order of the values; NaN if the cell is missing or no number."""
 
     @abstractmethod
     def leaf_names(self) -> list[str]:
@@ -233,6 +238,15 @@ class LevelColumn(Column):
         if not self.increasing:
             return super().ordered
         return (len(self.levels) - (MISSING in self.levels),)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The place of each level among those that are not missing."""
+        present = [level for level, value in self.values.items() if value is not None]
+        return {level: i for i, level in enumerate(sorted(present, key=self.values.__getitem__))}
+
+    def ordinal(self, cell: str) -> float:
+        return float(self._places.get(cell, math.nan))
 
     def leaf_names(self) -> list[str]:
         return list(self.levels)

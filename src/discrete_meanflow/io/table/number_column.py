@@ -118,6 +118,9 @@ class NumberColumn(Column):
             return None
         return cell if self.type == "str" else self.format.value(cell)
 
+    def ordinal(self, cell: str) -> float:
+        return math.nan if cell in self.words else self.format.parse(cell)
+
     def leaf_names(self) -> list[str]:
         text = self.format.text
         spans = ((text(knots[0]), text(knots[-1])) for knots in self.knots)
