@@ -12,7 +12,7 @@ from discrete_meanflow.io.array_codec import ArrayCodec, check_integers
 from discrete_meanflow.io.array_kind import Array
 from discrete_meanflow.io.codec import Dataset
 from discrete_meanflow.io.kind import Kind
-from discrete_meanflow.io.table.cells import as_text, type_of
+from discrete_meanflow.io.table.cells import MISSING, as_text, is_missing, type_of
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.table.table_kind import Table
 from discrete_meanflow.io.text_kinds import Lines
@@ -93,6 +93,22 @@ def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str],
     if wrong is not None:
         raise InputError(f"data: row {wrong} has {len(rows[wrong - 1])} cells, not {len(names)}")
     return names, rows
+
+
+def patterns_from_python(conditions: Any) -> list[Any]:
+    """A pattern for each row of a frame, or each of a list; missing cells are unknown."""
+    if getattr(conditions, "columns", None) is not None:
+        names, rows, _ = _frame_cells(conditions)
+        conditions = [dict(zip(names, row, strict=True)) for row in rows]
+    if not isinstance(conditions, list | tuple):
+        raise InputError("conditions must be a frame or a list of patterns, one for each row")
+    if not conditions:
+        raise InputError("conditions: there are no rows")
+    return [_known_part(row) if isinstance(row, Mapping) else row for row in conditions]
+
+
+def _known_part(row: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: cell for name, cell in row.items() if cell != MISSING and not is_missing(cell)}
 
 
 def _frame_cells(records: Any) -> tuple[list[str], list[list[str]], tuple[str, ...]]:
