@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.table.cells import MISSING
@@ -98,7 +99,8 @@ def fill(
     """
     single = replace(read_requirements(folder, config.codec), unique=())
     conditions = replace(holes.conditions(options.n), requirements=single)
-    allowed = holes.codec.allowed.clone()
+    noise = config.plan.process(config.codec).states - config.codec.vocabulary
+    allowed = functional.pad(holes.codec.allowed, (0, noise))
     for column in holes.codec.columns:
         if (token := column.missing_token) is not None:
             allowed[holes.codec.positions[column.name].start, token] = False

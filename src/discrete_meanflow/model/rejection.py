@@ -2,7 +2,9 @@
 
 One step is cheap, so records are drawn until enough satisfy all restrictions; the law of those is
 the model's law given the restrictions. Where they are rare, the cells of the restricted columns are
-drawn from the records found so far, and the other columns are generated given these cells.
+drawn from the records found so far, and the other columns are generated given these cells. If the
+model's conditional laws agree with its joint law, this is the same law, up to an error of the order
+of one over the size of the pool if constraints reject some of these rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.codec import Codec
-from discrete_meanflow.io.requirements import Unique
+from discrete_meanflow.io.requirements import Restriction, Unique
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.model.conditions import GROUP_ROWS, Conditions
 from discrete_meanflow.model.contradictions import check_contradictions
@@ -22,10 +24,10 @@ from discrete_meanflow.types import State
 
 RARE = 0.01  # rate of acceptance below which restricted cells come from a pool
 POOL = 200  # records that a pool has, if so many are found
-TRIES = 100_000  # records without an acceptable one, after which sampling ends with an error
+TRIES = 50_000  # draws that may be in vain, besides 1 / RARE for each record that is kept
 
 DrawTokens = Callable[[State, Tensor], State]  # tokens, observed positions (n, D) -> tokens (n, D)
-Pool = list[tuple[State, list[str]]]  # the tokens and cells of accepted records
+Pool = list[tuple[State, list[str]]]  # tokens and cells of records that satisfy rare restrictions
 
 
 class Rejection:
@@ -50,8 +52,10 @@ class Rejection:
         check_contradictions(codec, conditions)
         self.draw, self.codec, self.conditions, self.g = draw, codec, conditions, g
         self.pooled = pooled
-        zeros = numpy.zeros((3, len(conditions.tokens)), dtype=int)  # for each pattern:
-        self.drawn, self.passed, self.tries = zeros  # all, acceptable, and since the last record
+        # Of each pattern: draws, those in its ranges and sets, and acceptable ones, before it uses
+        # its pool; draws and records that are kept, now.
+        zeros = numpy.zeros((5, len(conditions.tokens)), dtype=int)
+        self.drawn, self.hits, self.passed, self.tries, self.kept = zeros
         self.pools: dict[int, Pool] = {}
         self.from_pool: set[int] = set()  # patterns whose restricted cells come from their pool
         self.seen: dict[Unique, set[str]] = {u: set() for u in conditions.requirements.unique}
@@ -72,12 +76,12 @@ class Rejection:
         while len(empty):
             trials = self._trials(patterns[empty])
             drawn, rows = self._propose(trials)
-            accepted = self._accepted(rows, trials)
+            accepted = self._accepted(drawn, rows, trials)
             wanted, found = _numbered(patterns[empty]), _numbered(trials[accepted])
             _, filled, used = numpy.intersect1d(wanted, found, return_indices=True)
             for place, i in zip(empty[filled].tolist(), accepted[used].tolist(), strict=True):
                 records[place], tokens[place] = rows[i], drawn[i]
-                self._keep(int(trials[i]), drawn[i], rows[i])
+                self._keep(int(trials[i]), rows[i])
             empty = numpy.delete(empty, filled)
             self._update(numpy.unique(trials).tolist())
         return records, tokens
@@ -85,20 +89,18 @@ class Rejection:
     def _trials(self, wanted: numpy.ndarray) -> numpy.ndarray:
         """The patterns of the next draws: as many of each as fill its records if rates stay."""
         patterns, counts = numpy.unique(wanted, return_counts=True)
-        rate = (self.passed[patterns] + 1) / (self.drawn[patterns] + 1)
-        rate[[pattern in self.from_pool for pattern in patterns.tolist()]] = 1
-        counts = numpy.ceil(counts * numpy.maximum(1 / rate, self.tries[patterns]))
+        counts = counts * (self.tries[patterns] + 1) / (self.kept[patterns] + 1)
         scale = min(1.0, GROUP_ROWS / counts.sum())
-        return numpy.repeat(patterns, numpy.maximum(1, counts * scale).astype(int))
+        return numpy.repeat(patterns, numpy.ceil(counts * scale).astype(int))
 
     def _propose(self, trials: numpy.ndarray) -> tuple[State, list[Any]]:
         """Draw records of these patterns."""
-        where, codec = torch.from_numpy(trials), self.codec
+        codec, where = self.codec, torch.from_numpy(trials)
         tokens = self.conditions.tokens[where].long()
         observed = self.conditions.observed[where]
         known = [dict(self.conditions.known[p]) if self.conditions.known else {} for p in trials]
         for pattern in sorted(self.from_pool & set(trials.tolist())):
-            pool, columns = self.pools[pattern], self._columns(pattern)
+            pool, columns = self.pools[pattern], self._pool_columns(pattern)
             positions = codec.bare.positions_of(columns)
             rows = numpy.flatnonzero(trials == pattern).tolist()
             choices = torch.randint(
@@ -109,73 +111,77 @@ class Rejection:
                 known[row] |= {i: pool[choice][1][i] for i in columns}
             observed[numpy.ix_(rows, positions)] = True
         drawn = self.draw(tokens, observed)
-        return drawn, codec.bare.restore(codec.decode(drawn), known)
+        records = codec.decode(drawn)
+        return drawn, codec.bare.restore(records, known) if any(known) else records
 
-    def _accepted(self, rows: list[Any], trials: numpy.ndarray) -> numpy.ndarray:
+    def _accepted(self, drawn: State, rows: list[Any], trials: numpy.ndarray) -> numpy.ndarray:
         """The numbers of the acceptable records."""
-        passed = numpy.ones(len(rows), dtype=bool)
-        for restriction in self.conditions.requirements.restrictions:
-            passed &= restriction.holds(rows)
+        passed = _all_hold(self.conditions.requirements.restrictions, rows)
         patterns, starts = numpy.unique(trials, return_index=True)
         for pattern, start, end in zip(patterns, starts, [*starts[1:], len(rows)], strict=True):
-            for restriction in self.conditions.own(pattern):
-                passed[start:end] &= restriction.holds(rows[start:end])
+            own = self.conditions.own(pattern)
+            hits = _all_hold(own, rows[start:end]) if own else passed[start:end]
+            passed[start:end] &= hits
             self.tries[pattern] += end - start
             if pattern not in self.from_pool:
                 self.drawn[pattern] += end - start
+                self.hits[pattern] += hits.sum()
                 self.passed[pattern] += passed[start:end].sum()
+                self._add_to_pool(pattern, start + numpy.flatnonzero(hits), drawn, rows)
         accepted = numpy.flatnonzero(passed)
         for unique, seen in self.seen.items():
             accepted = accepted[_is_new([rows[i][unique.column] for i in accepted], seen)]
         return accepted
 
-    def _keep(self, pattern: int, tokens: State, row: list[str]) -> None:
-        """Note a record that is returned."""
-        self.tries[pattern] = 0
-        for unique, seen in self.seen.items():
-            seen.add(row[unique.column])
-        pool = self.pools.setdefault(pattern, [])
-        if len(pool) < POOL and pattern not in self.from_pool and self._may_pool(pattern):
-            pool.append((tokens, row))
+    def _add_to_pool(
+        self, pattern: int, hits: numpy.ndarray, drawn: State, rows: list[Any]
+    ) -> None:
+        columns = self._pool_columns(pattern)
+        if columns and self.pooled and not {u.column for u in self.seen} & set(columns):
+            pool = self.pools.setdefault(int(pattern), [])
+            pool += [(drawn[i], rows[i]) for i in hits[: POOL - len(pool)].tolist()]
 
-    def _columns(self, pattern: int) -> list[int]:
-        """The columns that the restrictions of a pattern read."""
-        restrictions = self.conditions.all_restrictions(pattern)
+    def _pool_columns(self, pattern: int) -> list[int]:
+        """The columns of a pattern's ranges and sets, or else of the requirements."""
+        restrictions = self.conditions.own(pattern) or self.conditions.requirements.restrictions
         return sorted({column for restriction in restrictions for column in restriction.columns})
 
-    def _may_pool(self, pattern: int) -> bool:
-        """Whether cells of restricted columns may be drawn again."""
-        columns = self._columns(pattern)
-        return self.pooled and bool(columns) and not {u.column for u in self.seen} & set(columns)
+    def _keep(self, pattern: int, row: list[str]) -> None:
+        """Note a record that is returned."""
+        self.kept[pattern] += 1
+        for unique, seen in self.seen.items():
+            seen.add(row[unique.column])
 
     def _update(self, patterns: list[int]) -> None:
         """Choose where the restricted cells of patterns come from; raise if it is hopeless."""
-        for pattern in patterns:
+        for pattern in set(patterns) - self.from_pool:
             drawn, pool = self.drawn[pattern], self.pools.get(pattern, [])
-            rare = self.passed[pattern] < RARE * drawn
-            enough = len(pool) == POOL or (pool and drawn >= TRIES)
-            if rare and enough and pattern not in self.from_pool:
+            rare = self.hits[pattern] < RARE * drawn
+            if rare and (len(pool) == POOL or (pool and drawn >= TRIES)):
                 self.from_pool.add(pattern)
-                self.tries[pattern] = 0
-            if self.tries[pattern] >= TRIES:
+                self.tries[pattern] = self.kept[pattern] = 0
+        for pattern in patterns:
+            if self.tries[pattern] >= TRIES + self.kept[pattern] / RARE:
                 raise InputError(f"{self.conditions.place(pattern)}{self._failure(pattern)}")
-
-    @property
-    def note(self) -> str:
-        """How many draws the records took, and which have restricted cells from a pool."""
-        share = f"{self.acceptance:.2%} of {self.drawn.sum():,} generated rows were acceptable"
-        if not self.from_pool:
-            return share
-        kept = int(self.passed[sorted(self.from_pool)].sum())
-        return (
-            f"{share}; these are rare, so the restricted cells of all rows come from {kept:,} of "
-            "them, and the other cells were generated given these"
-        )
 
     @property
     def acceptance(self) -> float:
         """The fraction of the draws that satisfied all restrictions."""
         return float(self.passed.sum() / max(1, self.drawn.sum()))
+
+    @property
+    def note(self) -> str:
+        """How many draws the records took, and whether pools were used."""
+        share = (
+            f"{100 * self.acceptance:.3g} % of {self.drawn.sum():,} generated rows were acceptable"
+        )
+        if not self.from_pool:
+            return share
+        size = int(numpy.minimum(self.hits[sorted(self.from_pool)], POOL).sum())
+        return (
+            f"{share}; the ranges and sets are rare, so further rows were generated given the "
+            f"restricted cells of {size:,} rows"
+        )
 
     def _failure(self, pattern: int) -> str:
         """Why no record of a pattern is found."""
@@ -184,12 +190,23 @@ class Rejection:
             texts = " and ".join(dict.fromkeys(restriction.text for restriction in restrictions))
             hints = "; ".join(dict.fromkeys(restriction.hint for restriction in restrictions))
             return f"none of {self.drawn[pattern]:,} generated rows satisfies {texts}; {hints}"
+        if not self.seen:
+            texts = " and ".join(dict.fromkeys(restriction.text for restriction in restrictions))
+            return f"too few generated rows satisfy {texts}; ask for fewer rows"
         names = ", ".join(unique.name for unique in self.seen)
-        count = min(map(len, self.seen.values()), default=0)
+        count = min(map(len, self.seen.values()))
         return (
-            f"unique({names}): no new value in {TRIES:,} generated rows, after {count:,}; ask for "
-            "fewer rows, or leave the column out with --drop and number the rows"
+            f"unique({names}): too few new values after {count:,} rows; ask for fewer rows, or "
+            "leave the column out with --drop and number the rows"
         )
+
+
+def _all_hold(restrictions: Sequence[Restriction], rows: list[Any]) -> numpy.ndarray:
+    """Whether each row satisfies all restrictions."""
+    holds = numpy.ones(len(rows), dtype=bool)
+    for restriction in restrictions:
+        holds &= restriction.holds(rows)
+    return holds
 
 
 def _numbered(patterns: numpy.ndarray) -> numpy.ndarray:

@@ -197,7 +197,9 @@ class TableCodec(Codec):
             card["class"] = self.label
         for constraint in self._constraints:
             share = constraint.share(self.columns, dataset.records)
-            card.setdefault("constraints", {})[constraint.text] = f"true of {share:.4%} of rows"
+            card.setdefault("constraints", {})[constraint.text] = (
+                f"true of {100 * share:.4g} % of rows"
+            )
         limit = UNIQUE * len(dataset.records)
         unique = [
             column.name
