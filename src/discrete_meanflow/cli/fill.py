@@ -48,7 +48,7 @@ class Fill:
                 f"note: {holes.unknown:,} cells have values that the training data lacks; they are "
                 "kept, and other cells do not depend on them"
             )
-        filled = fill(model.kernel, model.config, holes, options)
+        filled = fill(model.folder, model.kernel, model.config, holes, options)
         with model.config.kind.writer(self.out, codec, len(filled)) as write:
             write(filled)
         if self.out is not None:

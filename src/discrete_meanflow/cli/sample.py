@@ -1,6 +1,5 @@
 """``dmf sample``: generate records."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os.path import realpath
@@ -21,9 +20,8 @@ from discrete_meanflow.pretrained import pretrained_folder, pretrained_names
 from discrete_meanflow.run.progress import say
 
 if TYPE_CHECKING:
-    from discrete_meanflow.model.conditions import Conditions
     from discrete_meanflow.model.run_folder import Config
-    from discrete_meanflow.types import Tokens
+    from discrete_meanflow.model.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -49,21 +47,26 @@ class Sample:
     def __call__(self) -> None:
         from discrete_meanflow.model.conditions import read_conditions
         from discrete_meanflow.model.one_step_model import OneStepModel
-        from discrete_meanflow.model.sampling import sample_tokens
+        from discrete_meanflow.model.samples import Samples, read_requirements
         from discrete_meanflow.model.training_record import sampling_note
 
         run = self._folder()
         model = OneStepModel.load(run, self.device, from_checkpoint=self.from_checkpoint)
-        conditions = read_conditions(model.config.codec, self.options)
-        chunks = sample_tokens(model.kernel, model.config, self.options, conditions)
+        codec, options = model.config.codec, self.options
+        requirements = read_requirements(run, codec, options.constraints)
+        conditions = read_conditions(codec, options, requirements=requirements)
+        samples = Samples(model.kernel, model.config, options, conditions)
         if self.save_classes is not None:
-            if not model.config.codec.class_positions:
+            if not codec.class_positions:
                 raise InputError("--save-classes: this run was trained without classes")
             if self.out is not None and realpath(self.out) == realpath(self.save_classes):
                 raise InputError("--out and --save-classes must be different files")
-        steps, refine = self.options.steps, self.options.refine
-        note = sampling_note(run, model.config, steps, refine)
-        if self._write(model.config, chunks, conditions, note) and self.out is not None:
+        note = sampling_note(run, model.config, options.steps, options.refine)
+        if not self._write(model.config, samples, note):
+            return
+        if samples.note is not None:
+            say(f"note: {samples.note}")
+        if self.out is not None:
             say(f"{conditions.total:,} records: {self.out}")
 
     def _folder(self) -> Path:
@@ -77,18 +80,12 @@ class Sample:
             raise InputError(f"sample needs a run folder, or --pretrained with one of: {names}")
         return pretrained_folder(self.pretrained)
 
-    def _write(
-        self,
-        config: "Config",
-        chunks: "Iterator[Tokens]",
-        conditions: "Conditions",
-        note: str | None,
-    ) -> bool:
+    def _write(self, config: "Config", samples: "Samples", note: str | None) -> bool:
         """Write all records; False if the reader of a pipe left before the end."""
         from discrete_meanflow.io.text_kinds import Lines
 
         codec, write_classes = config.codec, None
-        count, written = conditions.total, 0
+        count = samples.conditions.total
         with ExitStack() as files:
             # The classes first: a broken pipe of the records ends all that follows.
             if self.save_classes is not None:
@@ -96,13 +93,12 @@ class Sample:
             write = files.enter_context(config.kind.writer(self.out, codec.bare, count))
             if note is not None:  # not before the files are open: an error is one line
                 say(f"note: {note}")
-            for tokens in chunks:
+            for records, tokens in samples:
                 if write_classes is not None:
                     try:
                         write_classes(codec.classes_in(tokens))
                     except BrokenPipeError:
                         write_classes = None  # its reader has enough; the records go on
-                write(conditions.decode(codec, tokens, written))
-                written += len(tokens)
+                write(records)
             return True
         return False

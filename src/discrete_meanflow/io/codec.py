@@ -1,7 +1,7 @@
 """Conversion between a user's records and tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.layout import Layout
+from discrete_meanflow.io.requirements import NO_REQUIREMENTS, Requirements, Restriction
 from discrete_meanflow.types import State
 
 Json = dict[str, Any]
@@ -86,6 +87,24 @@ class Codec(ABC):
     def known_cells(self, patterns: Sequence[Any]) -> dict[int, str]:
         """Cells that patterns fix and tokens determine only in part, by number of their column."""
         return {}
+
+    def restrictions(self, patterns: Sequence[Any]) -> tuple[Restriction, ...]:
+        """What patterns ask of records beyond the tokens that they fix."""
+        return ()
+
+    def with_constraints(self, constraints: Sequence[str]) -> "Codec":
+        """The codec with more constraints on all records."""
+        if constraints:
+            raise InputError("constraints are for tables")
+        return self
+
+    def requirements(self, train: Callable[[], State]) -> Requirements:
+        """What the constraints require of records, given the tokens of the training records."""
+        return NO_REQUIREMENTS
+
+    def positions_of(self, columns: Sequence[int]) -> list[int]:
+        """The positions of the columns with these numbers."""
+        return list(columns)
 
     def restore(self, records: Any, known: Sequence[dict[int, str]]) -> Any:
         """Decoded records with the known cells of each."""

@@ -12,7 +12,7 @@ from discrete_meanflow.io.array_codec import ArrayCodec, check_integers
 from discrete_meanflow.io.array_kind import Array
 from discrete_meanflow.io.codec import Dataset
 from discrete_meanflow.io.kind import Kind
-from discrete_meanflow.io.table.cells import as_text, is_missing, type_of_value
+from discrete_meanflow.io.table.cells import MISSING, as_text, is_missing, type_of_value
 from discrete_meanflow.io.table.frames import library_of
 from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
@@ -98,6 +98,22 @@ def _rows(records: Sequence[Sequence[Any]], width: int) -> Rows:
         if len(row) != width:
             raise InputError(f"data: row {number} has {len(row)} cells, not {width}")
     return Rows(tuple(Cells.of(_texts(records, column)) for column in range(width)))
+
+
+def patterns_from_python(conditions: Any) -> list[Any]:
+    """A pattern for each row of a frame, or each of a list; missing cells are unknown."""
+    if (library := library_of(conditions)) is not None:
+        names, rows, _ = library.read(conditions)
+        conditions = [dict(zip(names, row, strict=True)) for row in rows]
+    if not isinstance(conditions, list | tuple):
+        raise InputError("conditions must be a frame or a list of patterns, one for each row")
+    if not conditions:
+        raise InputError("conditions: there are no rows")
+    return [_known_part(row) if isinstance(row, Mapping) else row for row in conditions]
+
+
+def _known_part(row: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: cell for name, cell in row.items() if cell != MISSING and not is_missing(cell)}
 
 
 def _texts(records: Sequence[Sequence[Any]], column: int) -> Iterator[str]:

@@ -42,12 +42,33 @@ def split_characters(pattern: str, symbols: Collection[str]) -> Iterator[str | N
             yield None if character == UNKNOWN else character
 
 
-def split_assignments(pattern: str) -> Iterator[tuple[str, str]]:
-    """The pairs of ``a=b,c=d``. ``\\,`` is a comma, ``\\=`` an equals sign in a name."""
-    for part in re.findall(r"(?:\\.|[^\\,]|\\\Z)+", pattern, re.DOTALL):
-        [sides] = re.findall(r"\A((?:\\.|[^\\=]|\\\Z)*)=?(.*)", part, re.DOTALL)
-        name, level = (re.sub(r"\\([\\,=])", r"\1", side) for side in sides)
-        yield name, level
+def split_assignments(pattern: str) -> Iterator[tuple[str, list[str]]]:
+    """The names of ``a=b|c,d>=5`` and the alternatives of each: ``b``, ``c`` and ``>=5``.
+
+    A part without a name belongs to the one before. ``\\,`` is a comma, ``\\|`` a bar, and ``\\=``,
+    ``\\<`` and ``\\>`` are parts of a name.
+    """
+    name = ""
+    for part in filter(None, split_unescaped(pattern, ",")):
+        [(left, equals, right)] = re.findall(r"\A((?:\\.|[^\\=<>]|\\\Z)*)(=?)(.*)", part, re.DOTALL)
+        if equals or not right or left.strip():
+            name = unescape(left)
+        yield name, list(map(unescape, split_unescaped(right, "|")))
+
+
+def split_unescaped(text: str, separator: str) -> list[str]:
+    """The parts between the separators that no backslash escapes."""
+    parts = [""]
+    for symbol in re.findall(r"\\?.", text, re.DOTALL):
+        if symbol == separator:
+            parts.append("")
+        else:
+            parts[-1] += symbol
+    return parts
+
+
+def unescape(text: str) -> str:
+    return re.sub(r"\\([\\,=|<>])", r"\1", text)
 
 
 def split_cells(pattern: Any) -> list[str | None]:

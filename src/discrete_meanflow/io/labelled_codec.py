@@ -87,6 +87,9 @@ class LabelledCodec(Codec):
     def parse_infill(self, pattern: Any) -> dict[int, int]:
         return self.inner.parse_infill(pattern)
 
+    def with_constraints(self, constraints: Sequence[str]) -> Codec:
+        return replace(self, inner=self.inner.with_constraints(constraints))
+
     def class_tokens(self, name: str) -> dict[int, int]:
         if name not in self.classes:
             raise InputError(f"class: no '{name}'; the classes are {', '.join(self.classes)}")

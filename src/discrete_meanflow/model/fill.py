@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.table.cells import MISSING
@@ -15,7 +17,8 @@ from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.model.conditions import Conditions
 from discrete_meanflow.model.options import SampleOptions
 from discrete_meanflow.model.run_folder import Config
-from discrete_meanflow.model.sampling import sample_tokens, sampler_of
+from discrete_meanflow.model.samples import Samples, read_requirements
+from discrete_meanflow.model.sampling import sampler_of
 from discrete_meanflow.types import State
 
 
@@ -75,7 +78,7 @@ class Holes:
     def conditions(self, draws: int) -> Conditions:
         """The known cells of each row as conditions of ``draws`` records."""
         known = [{i: cell for i, cell in enumerate(row) if cell != MISSING} for row in self.rows]
-        return Conditions(self.tokens, self.observed, draws, tuple(known))
+        return Conditions(self.tokens, self.observed, draws, tuple(known), source="fill, row")
 
 
 def _known(column: Column, cells: set[str]) -> dict[str, str]:
@@ -87,16 +90,22 @@ def _known(column: Column, cells: set[str]) -> dict[str, str]:
     return known
 
 
-def fill(kernel: Kernel, config: Config, holes: Holes, options: SampleOptions) -> list[list[str]]:
-    """Rows without holes, ``options.n`` draws for each row, one after the other."""
-    conditions = holes.conditions(options.n)
-    allowed = holes.codec.allowed.clone()
+def fill(
+    folder: Path, kernel: Kernel, config: Config, holes: Holes, options: SampleOptions
+) -> list[list[str]]:
+    """Rows without holes, ``options.n`` draws for each row, one after the other.
+
+    They satisfy the constraints of the run on single rows.
+    """
+    single = replace(read_requirements(folder, config.codec), unique=())
+    conditions = replace(holes.conditions(options.n), requirements=single)
+    noise = config.plan.process(config.codec).states - config.codec.vocabulary
+    allowed = functional.pad(holes.codec.allowed, (0, noise))
     for column in holes.codec.columns:
         if (token := column.missing_token) is not None:
             allowed[holes.codec.positions[column.name].start, token] = False
     sampler = sampler_of(kernel, config, options, allowed)
-    chunks = sample_tokens(kernel, config, options, conditions, sampler)
-    rows: list[list[str]] = conditions.decode(holes.codec, torch.cat(list(chunks)))
+    rows: list[list[str]] = Samples(kernel, config, options, conditions, sampler).all()[0]
     return rows
 
 

@@ -4,16 +4,18 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
-from discrete_meanflow.io.from_python import dataset_from_python, rows_from_python
+from discrete_meanflow.io.from_python import (
+    dataset_from_python,
+    patterns_from_python,
+    rows_from_python,
+)
 from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.io.kinds import find_kind
 from discrete_meanflow.io.labelled_codec import add_classes
@@ -36,13 +38,14 @@ from discrete_meanflow.model.options import (
 )
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
-from discrete_meanflow.model.sampling import sample_tokens
+from discrete_meanflow.model.samples import Samples, read_requirements
 from discrete_meanflow.model.table_quality import check_target
 from discrete_meanflow.model.train import train
 from discrete_meanflow.model.training_record import divergence_note, sampling_note
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, ProgressEvent
 from discrete_meanflow.training import Distributed
+from discrete_meanflow.types import Tokens
 
 
 def _ignore(event: ProgressEvent) -> None:
@@ -61,6 +64,7 @@ class OneStepModel:
     def __init__(self, folder: Path, config: Config, kernel: Kernel) -> None:
         self.folder, self.config, self.kernel = folder, config, kernel
         self._warned = False
+        self.acceptance: float | None = None
 
     def __repr__(self) -> str:
         codec, kernel = self.config.codec, self.kernel
@@ -91,6 +95,7 @@ class OneStepModel:
         kind: str | None = None,
         tokenizer: str | Path | None = None,
         columns: Mapping[str, str] | None = None,
+        constraints: Sequence[str] = (),
         on_progress: OnProgress = _ignore,
     ) -> "OneStepModel":
         """Train on records.
@@ -113,12 +118,16 @@ class OneStepModel:
             kind: what strings are: lines (default), smiles or fasta.
             tokenizer: a Hugging Face tokenizers JSON; strings become subwords.
             columns: ``levels`` or ``number`` for columns that are not what they look like.
+            constraints: what all generated rows satisfy: ``a<=b``, ``together(a,b)`` for
+                combinations that occur in the training data, ``unique(a)`` for a key.
             on_progress: called with a ``ProgressEvent`` after each block of steps.
         """
         options = FitOptions(
             minutes, iterations, size, batch, accumulate, method, matching, seed, held_out, device
         )
         chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), columns)
+        codec = dataset.codec.with_constraints(_as_tuple(constraints))
+        dataset = replace(dataset, codec=codec)
         if labels is not None:
             dataset = add_classes(dataset, labels)
         distributed = Distributed(device=find_device(options.device))
@@ -182,11 +191,13 @@ class OneStepModel:
 
     def sample(
         self,
-        n: int,
+        n: int = 1,
         steps: int | None = SampleOptions.steps,
         *,
         seed: int | None = None,
         infill: Any = None,
+        conditions: Any = None,
+        constraints: Sequence[str] = (),
         label: Any = None,
         guidance: float = SampleOptions.guidance,
         temperature: float | None = None,
@@ -197,10 +208,15 @@ class OneStepModel:
         """Generate records in the form in which they were given to :meth:`fit`.
 
         Args:
-            n: number of records.
+            n: number of records, for each of the ``conditions`` if there are any.
             steps: function evaluations per record; by default 1, or what the method needs.
             seed: random seed; by default a new one each time.
-            infill: known part of the records: ``"ma??"``, ``{"colour": "red"}``, ``[0, None, 3]``.
+            infill: known part of the records: ``"ma??"``, ``{"colour": "red", "age": ">=60"}``,
+                ``[0, None, 3]``.
+            conditions: a frame whose missing cells are generated, or a list of patterns as for
+                ``infill``.
+            constraints: what all rows satisfy besides the constraints of :meth:`fit`. Afterwards
+                ``acceptance`` is the fraction of draws that satisfied ranges, sets and constraints.
             label: class of the records.
             guidance: classifier-free guidance scale for ``infill`` and ``label``; 1 disables it,
                 other values take a second forward pass.
@@ -215,15 +231,15 @@ class OneStepModel:
             steps,
             seed,
             infill=() if infill is None else (infill,),
+            constraints=_as_tuple(constraints),
             label=label,
             guidance=guidance,
             temperature=temperature,
             top_p=top_p,
             refine=refine,
         )
-        conditions = read_conditions(self.config.codec, options)
-        chunks = sample_tokens(self.kernel, self.config, options, conditions)
-        tokens = torch.cat(list(chunks))
+        patterns = None if conditions is None else patterns_from_python(conditions)
+        records, tokens = self._draw(options, patterns)
         note = (
             None if self._warned else sampling_note(self.folder, self.config, options.steps, refine)
         )
@@ -231,8 +247,20 @@ class OneStepModel:
             warnings.warn(note, stacklevel=2)
             self._warned = True
         codec = self.config.codec
-        records = codec.bare.as_given(conditions.decode(codec, tokens))
+        records = codec.bare.as_given(records)
         return (records, codec.classes_in(tokens)) if labels else records
+
+    def _draw(self, options: SampleOptions, patterns: Sequence[Any] | None) -> tuple[Any, Tokens]:
+        """Records as the codec decodes them, and their tokens."""
+        codec = self.config.codec
+        requirements = read_requirements(self.folder, codec, options.constraints)
+        conditions = read_conditions(codec, options, patterns, requirements)
+        samples = Samples(self.kernel, self.config, options, conditions)
+        drawn = samples.all()
+        self.acceptance = None if samples.rejection is None else samples.rejection.acceptance
+        if samples.rejection is not None and samples.rejection.from_pool:
+            warnings.warn(f"sample: {samples.note}", stacklevel=3)
+        return drawn
 
     def fill(
         self, rows: Any, draws: int = 1, steps: int | None = None, *, seed: int | None = None
@@ -250,7 +278,7 @@ class OneStepModel:
         names, cells = rows_from_python(rows, codec.names)
         holes = Holes.of(codec, names, cells)
         options = SampleOptions(draws, steps, seed)
-        return codec.as_given(fill(self.kernel, self.config, holes, options))
+        return codec.as_given(fill(self.folder, self.kernel, self.config, holes, options))
 
     def evaluate(
         self,
@@ -283,6 +311,12 @@ class OneStepModel:
     def export(self, path: str | Path) -> float:
         """Write one ONNX graph, noise in, probabilities out; return its error against PyTorch."""
         return export(self.kernel, self.config, Path(path))
+
+
+def _as_tuple(constraints: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(constraints, str):
+        raise InputError(f"constraints must be a list, such as ['{constraints}']")
+    return tuple(constraints)
 
 
 def _string_kind(kind: str | None, tokenizer: str | Path | None) -> Kind | None:

@@ -78,6 +78,8 @@ class ReadOptions:
         drop: Columns of a table to leave out, such as row identifiers.
         columns: COLUMN=levels or COLUMN=number, for columns of a table that are not what
             their cells look like: numbers that are codes, say.
+        constraints: What all rows of a table satisfy, whenever the run is sampled: 'a<=b' (or <),
+            'together(a,b)' for combinations that occur in the file, 'unique(a)' for a key.
         label: Classes of the records: a column of the table, an array of the .npz, a .npy file,
             or a text file with one class per line.
     """
@@ -89,6 +91,7 @@ class ReadOptions:
     header: Literal["auto", "yes", "no"] = "auto"
     drop: Annotated[tuple[str, ...], optional("COLUMN ...")] = ()
     columns: Annotated[tuple[str, ...], optional("COLUMN=KIND ...")] = ()
+    constraints: Annotated[tuple[str, ...], optional("RULE ...")] = ()
     label: Annotated[str | None, optional("WHERE")] = None
 
     @property
@@ -170,9 +173,12 @@ class SampleOptions(_Checked):
         steps: Forward passes per record (default: 1, or what the method of the run needs).
         seed: Random seed; the same seed gives the same records.
         infill: Known part of the records: 'ma??' for text (? is unknown, \? a question mark, \\ a
-            backslash), 'colour=red' for tables, '0,?,3' for arrays. Given several times, all hold.
+            backslash), 'colour=red|blue,age>=60' for tables, '0,?,3' for arrays. Given several
+            times, all hold.
         infill_file: File with one such pattern per line, may be gzipped; -n records for each line,
             in order. An empty line sets no condition.
+        constraints: What all rows of a table satisfy, besides the constraints of the run: 'a<=b',
+            'together(a,b)', 'unique(a)'.
         label: Class of the records, if the run was trained with classes.
         guidance: Classifier-free guidance scale for the known part and the class; 1 disables it,
             other values take a second forward pass.
@@ -187,6 +193,7 @@ class SampleOptions(_Checked):
     seed: Annotated[int | None, optional("N")] = None
     infill: Annotated[tuple[str, ...], optional("TEXT", append=True)] = ()
     infill_file: Annotated[Path | None, optional("FILE")] = None
+    constraints: Annotated[tuple[str, ...], optional("RULE ...")] = ()
     label: Annotated[Any, optional("NAME", name="class", constructor=str)] = None
     guidance: float = 1.0
     temperature: Annotated[float | None, optional("X")] = None

@@ -21,6 +21,7 @@ OPTION_KINDS: dict[str, type[Kind]] = {
     "header": Table,
     "drop": Table,
     "columns": Table,
+    "constraints": Table,
     "length": Windows,
 }
 
@@ -69,7 +70,7 @@ def choose_kind(path: Path, options: ReadOptions) -> Kind:
         kind = Tokenised(options.tokenizer)
     elif isinstance(kind, Table):
         header = {"auto": None, "yes": True, "no": False}[options.header]
-        kind = Table(header, options.drop, options.column_kinds)
+        kind = Table(header, options.drop, options.column_kinds, options.constraints)
     for name, owner in OPTION_KINDS.items():
         is_set = getattr(options, name) != getattr(ReadOptions, name)
         if is_set and not isinstance(kind, owner):

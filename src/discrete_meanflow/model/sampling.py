@@ -1,7 +1,7 @@
 """Generate the tokens of new records."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, starmap
 
 import torch
 from torch import Tensor
@@ -55,33 +55,57 @@ def sample_tokens(
         conditions: of the options, if they are read already.
         sampler: ``sampler_of`` the options, if it is made already.
     """
-    codec, device = config.codec, kernel.device
-    conditions = conditions or read_conditions(codec, options)
-    if config.plan.system.causal:
-        _check_beginnings(conditions)
-    sampler = sampler or sampler_of(kernel, config, options)
-    g = torch.Generator(device)
-    _ = g.seed() if options.seed is None else g.manual_seed(options.seed)
-    process, bf16 = config.plan.process(codec), config.plan.samples_in_bf16(device)
-
-    def chunks(n: int, tokens: Tokens, observed: Tensor) -> Iterator[Tokens]:
-        shape = (n, codec.length)
-        if not bool(observed.any()):
-            return generate(sampler, process, shape, g, bf16=bf16)
-        known = tokens.to(device), observed.to(device)
-        return generate(sampler, process, shape, g, *known, bf16=bf16)
-
-    return chain.from_iterable(chunks(*group) for group in conditions.groups())
+    conditions = conditions or read_conditions(config.codec, options)
+    draws = Draws(kernel, config, options, sampler)
+    draws.check(conditions)
+    return chain.from_iterable(starmap(draws, conditions.groups()))
 
 
-def _check_beginnings(conditions: Conditions) -> None:
-    """Raise if a position is observed after one that is not."""
-    observed = conditions.observed
-    if bool((observed[:, 1:] & ~observed[:, :-1]).any()):
-        raise InputError(
-            "autoregressive: only the beginning of a record can be known, not its class, which "
-            "comes last; other methods take any positions"
+class Draws:
+    """Draws of the tokens of records given their observed positions.
+
+    Args:
+        kernel: the trained kernel.
+        config: the config of the run.
+        options: how to sample.
+        sampler: ``sampler_of`` the options, if it is made already.
+    """
+
+    def __init__(
+        self, kernel: Kernel, config: Config, options: SampleOptions, sampler: Sampler | None = None
+    ) -> None:
+        self.sampler = sampler or sampler_of(kernel, config, options)
+        self.causal, self.generator = config.plan.system.causal, torch.Generator(kernel.device)
+        _ = (
+            self.generator.seed()
+            if options.seed is None
+            else self.generator.manual_seed(options.seed)
         )
+        self.process, self.length = config.plan.process(config.codec), config.codec.length
+        self.bf16 = config.plan.samples_in_bf16(kernel.device)
+
+    def check(self, conditions: Conditions) -> None:
+        """Raise if the method is causal and a position is observed after one that is not."""
+        observed = conditions.observed
+        if self.causal and bool((observed[:, 1:] & ~observed[:, :-1]).any()):
+            raise InputError(
+                "autoregressive: only the beginning of a record can be known, not its class, which "
+                "comes last; other methods take any positions"
+            )
+
+    def __call__(self, n: int, tokens: Tokens, observed: Tensor) -> Iterator[Tokens]:
+        """Yield the tokens of n records in chunks.
+
+        Args:
+            n: number of records.
+            tokens: of the observed positions, ``(n, D)``, or ``(1, D)`` for all.
+            observed: bool of the same shape.
+        """
+        shape, g = (n, self.length), self.generator
+        if not bool(observed.any()):
+            return generate(self.sampler, self.process, shape, g, bf16=self.bf16)
+        known = tokens.to(g.device), observed.to(g.device)
+        return generate(self.sampler, self.process, shape, g, *known, bf16=self.bf16)
 
 
 def _processors(options: SampleOptions, allowed: Tensor | None) -> list[LogitProcessor]:

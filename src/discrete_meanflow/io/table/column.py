@@ -41,6 +41,16 @@ class Column(ABC):
 
     @property
     @abstractmethod
+    def number_type(self) -> str:
+        """Type of its cells, words and missing ones apart."""
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """Its cells, as messages show them."""
+
+    @property
+    @abstractmethod
     def leaves(self) -> int:
         """Number of leaves."""
 
@@ -203,6 +213,10 @@ class LevelColumn(Column):
         return self.type_name
 
     @property
+    def number_type(self) -> str:
+        return self.type_name
+
+    @property
     def leaves(self) -> int:
         return len(self.levels)
 
@@ -214,13 +228,13 @@ class LevelColumn(Column):
             equal = (self._index[level] for level, v in self.values.items() if v == number)
             if (leaf := next(equal, None)) is not None:
                 return leaf
-        raise InputError(f"column {self.name} has no '{cell:.40}'; it has {self._shown_levels}")
+        raise InputError(f"column {self.name} has no '{cell:.40}'; it has {self.extent}")
 
     def written(self, cell: str) -> str:
         return self.levels[self.leaf_of(cell)]
 
     @property
-    def _shown_levels(self) -> str:
+    def extent(self) -> str:
         values = self.values
         levels = sorted(self.levels, key=lambda level: (values[level] is not None, values[level]))
         more = f" and {len(levels) - 50:,} more" * (len(levels) > 50)

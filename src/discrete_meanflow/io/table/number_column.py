@@ -72,6 +72,24 @@ class NumberColumn(Column):
         return "str" if set(self.words) - {MISSING} else self.format.type
 
     @property
+    def number_type(self) -> str:
+        return self.format.type
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The cells of the least and the largest number."""
+        return self.format.text(self.knots[0][0]), self.format.text(self.knots[-1][-1])
+
+    @property
+    def extent(self) -> str:
+        return " to ".join(self.ends)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every bin has a single number."""
+        return all(knots[0] == knots[-1] for knots in self.knots)
+
+    @property
     def leaves(self) -> int:
         return len(self.knots) + len(self.words)
 
@@ -92,8 +110,7 @@ class NumberColumn(Column):
             ) from None
         least, most = self.knots[0][0], self.knots[-1][-1]
         if not least <= number <= most:
-            limits = f"{self.format.text(least)} to {self.format.text(most)}"
-            raise InputError(f"column {self.name}: {cell:.40} lies outside the data, {limits}")
+            raise InputError(f"column {self.name}: {cell:.40} lies outside the data, {self.extent}")
         return int(numpy.searchsorted(self._tops, number))
 
     def written(self, cell: str) -> str:
@@ -127,8 +144,7 @@ class NumberColumn(Column):
         return [a if a == b else f"{a} .. {b}" for a, b in spans] + list(self.words)
 
     def summary(self) -> Any:
-        least, most = (self.format.text(x) for x in (self.knots[0][0], self.knots[-1][-1]))
-        return f"{self.format.type}, {least} to {most}"
+        return f"{self.format.type}, {self.extent}"
 
     def describe(self) -> Json:
         form = {"type": self.format.type, **asdict(self.format)}

@@ -2,10 +2,10 @@
 
 import importlib.util
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy
@@ -15,16 +15,18 @@ from torch import Tensor
 from discrete_meanflow.data.tokens import numpy_token_dtype
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.codec import Codec, Dataset, Json
-from discrete_meanflow.io.infill import split_assignments
 from discrete_meanflow.io.layout import Arrangement, Layout
+from discrete_meanflow.io.requirements import Requirements, Restriction
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.choose_column import choose_columns
 from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.constraints import Constraint, requirements
 from discrete_meanflow.io.table.frame import Dtype
 from discrete_meanflow.io.table.frames import LIBRARIES
 from discrete_meanflow.io.table.number_column import NumberColumn, number_format_from_json
 from discrete_meanflow.io.table.read_table import DELIMITERS, SPACE
 from discrete_meanflow.io.table.rows import Cells, Rows
+from discrete_meanflow.io.table.table_pattern import TablePattern
 from discrete_meanflow.types import State
 
 UNIQUE = 0.9  # distinct levels per row, above which a column of levels is noted in the card
@@ -42,6 +44,7 @@ class TableCodec(Codec):
         frame: library of the data frame that the rows come from and are returned as.
         dtypes: of the columns of this frame or, without one, of a Parquet file; empty if the rows
             are text.
+        constraints: that hold in all rows: ``a<=b``, ``together(a,b)``, ``unique(a)``.
     """
 
     columns: tuple[Column, ...]
@@ -50,6 +53,7 @@ class TableCodec(Codec):
     header: bool = True
     frame: str | None = None
     dtypes: tuple[Dtype, ...] = ()
+    constraints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.delimiter not in (*DELIMITERS, SPACE):
@@ -64,6 +68,7 @@ class TableCodec(Codec):
             raise InputError(f"table: unknown frame '{self.frame}'")
         if self.dtypes and len(self.dtypes) != len(self.columns):
             raise InputError(f"table: {len(self.dtypes)} types of {len(self.columns)} columns")
+        _ = self._constraints  # raises InputError
 
     def _check_label(self) -> None:
         if self.label not in self.names:
@@ -90,6 +95,30 @@ class TableCodec(Codec):
 
     def with_class_column(self, name: str) -> "TableCodec":
         return replace(self, label=name)
+
+    def with_constraints(self, constraints: Sequence[str]) -> "TableCodec":
+        return replace(self, constraints=(*self.constraints, *constraints))
+
+    @cached_property
+    def _constraints(self) -> tuple[Constraint, ...]:
+        return tuple(Constraint.of(self.columns, text) for text in self.constraints)
+
+    def requirements(self, train: Callable[[], State]) -> Requirements:
+        def combinations(columns: tuple[int, ...]) -> frozenset[tuple[str, ...]]:
+            parts = [self.positions[self.names[i]] for i in columns]
+            tokens = train()[:, self.positions_of(columns)].unique(dim=0).numpy()
+            ends = numpy.cumsum([part.stop - part.start for part in parts])[:-1]
+            rng = numpy.random.default_rng(0)  # exact columns need no draw
+            cells = (
+                self.columns[i].decode(part, rng)
+                for i, part in zip(columns, numpy.split(tokens, ends, axis=1), strict=True)
+            )
+            return frozenset(zip(*cells, strict=True))
+
+        return requirements(self.columns, self._constraints, combinations)
+
+    def positions_of(self, columns: Sequence[int]) -> list[int]:
+        return [position for i in columns for position in self._range(self.names[i])]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -176,6 +205,11 @@ class TableCodec(Codec):
             card["missing cells"] = {name: n for name, n in missing.items() if n}
         if self.label is not None:
             card["class"] = self.label
+        for constraint in self._constraints:
+            share = constraint.share(self.columns, dataset.records)
+            card.setdefault("constraints", {})[constraint.text] = (
+                f"true of {100 * share:.4g} % of rows"
+            )
         limit = UNIQUE * len(dataset.records)
         unique = [
             column.name
@@ -190,37 +224,29 @@ class TableCodec(Codec):
         return card
 
     def parse_infill(self, pattern: Any) -> dict[int, int]:
-        """Parse ``colour=red,odour=n`` or ``{"colour": "red"}``; other columns are unknown.
-
-        ``\\,`` is a comma, ``\\=`` an equals sign in a name, ``\\\\`` a backslash. In a dict, None
-        is unknown.
-        """
-        if not isinstance(pattern, Mapping | str):
-            raise InputError(
-                "infill: must name columns, as 'colour=red' or {'colour': 'red'}, "
-                f"got {pattern!r}"
-            )
+        """The tokens of the cells that a pattern fixes; see :class:`TablePattern`."""
         fixed: dict[int, int] = {}
-        for name, cell in self._assignments(pattern):
-            for position, token in self._tokens_of(name, cell).items():
+        for number, cell in TablePattern.of(self.columns, pattern).cells:
+            column = self.columns[number]
+            for position, token in zip(self._range(column.name), column.path(cell), strict=True):
                 if fixed.setdefault(position, token) != token:
-                    raise InputError(f"infill: column {name} occurs twice, with different values")
+                    raise InputError(
+                        f"infill: column {column.name} occurs twice, with different values"
+                    )
         return fixed
-
-    def _assignments(self, pattern: Any) -> list[tuple[str, str]]:
-        """The columns and cells of a pattern; None is unknown."""
-        pairs = split_assignments(pattern) if isinstance(pattern, str) else pattern.items()
-        return [(str(n), str(c)) for n, c in pairs if c is not None or str(n) not in self.names]
 
     def known_cells(self, patterns: Sequence[Any]) -> dict[int, str]:
         """The numbers that patterns fix: a bin may have several."""
-        cells = [pair for pattern in patterns for pair in self._assignments(pattern)]
-        numbers = ((name, self._column(name), cell) for name, cell in cells)
+        cells = (TablePattern.of(self.columns, pattern).cells for pattern in patterns)
         return {
-            self.names.index(name): column.written(cell)
-            for name, column, cell in numbers
-            if isinstance(column, NumberColumn)
+            number: self.columns[number].written(cell)
+            for number, cell in chain.from_iterable(cells)
+            if isinstance(self.columns[number], NumberColumn)
         }
+
+    def restrictions(self, patterns: Sequence[Any]) -> tuple[Restriction, ...]:
+        parts = (TablePattern.of(self.columns, pattern).restrictions for pattern in patterns)
+        return tuple(chain.from_iterable(parts))
 
     def restore(self, records: Rows, known: Sequence[dict[int, str]]) -> Rows:
         columns = []
@@ -228,19 +254,6 @@ class TableCodec(Codec):
             pairs = zip(cells, known, strict=True)
             columns.append(Cells.of(fixed.get(column, cell) for cell, fixed in pairs))
         return Rows(tuple(columns))
-
-    def _tokens_of(self, name: str, cell: str) -> dict[int, int]:
-        """The tokens of the positions of a column for a cell."""
-        if name not in self.names:
-            columns = ", ".join(f"'{column}'" for column in self.names)
-            raise InputError(
-                f"infill: no column '{name}' (write COLUMN=VALUE); the columns are {columns}"
-            )
-        try:
-            path = self._column(name).path(cell)
-        except InputError as error:
-            raise InputError(f"infill: {error}") from None
-        return dict(zip(self._range(name), path, strict=True))
 
     @property
     def class_positions(self) -> list[int]:
@@ -281,6 +294,7 @@ class TableCodec(Codec):
             "header": self.header,
             "frame": self.frame,
             "dtypes": list(map(asdict, self.dtypes)),
+            "constraints": list(self.constraints),
         }
 
     @classmethod
@@ -293,6 +307,7 @@ class TableCodec(Codec):
             bool(description["header"]),
             frame,
             tuple(map(_dtype_from_json, description.get("dtypes", ()))),
+            tuple(map(str, description.get("constraints", ()))),
         )
 
 

@@ -23,11 +23,13 @@ class Table(Kind):
         header: whether the first row names the columns; None guesses.
         drop: columns to leave out.
         column_kinds: ``levels`` or ``number`` for columns that are not what their cells look like.
+        constraints: that hold in all generated rows.
     """
 
     header: bool | None = None
     drop: Sequence[str] = ()
     column_kinds: Mapping[str, str] = field(default_factory=dict)
+    constraints: Sequence[str] = ()
 
     name = "table"
     suffixes = (".csv", ".tsv", ".data", ".parquet")
@@ -49,7 +51,7 @@ class Table(Kind):
         codec = TableCodec.of(
             names, rows, self.column_kinds, dtypes, delimiter=delimiter, header=header
         )
-        return Dataset(rows, codec)
+        return Dataset(rows, codec.with_constraints(self.constraints))
 
     def hints(self, dataset: Dataset) -> dict[str, str]:
         assert isinstance(dataset.codec, TableCodec)
