@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy
 
 BRANCHES = 64  # symbols of a position
-SPIKES = 16  # values that may have a run of their own beside those of equal frequency
-PARTS = BRANCHES - 2 * SPIKES - 1  # runs of equal frequency; a spike may cut one in two
+SPIKES = 16  # values that may have a run of their own beside those of equal frequency, at most
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,14 @@ def _runs(counts: numpy.ndarray, limit: int) -> list[tuple[int, int]]:
 
 
 def _run_mass(counts: numpy.ndarray) -> float:
-    """The frequency of a run, spikes apart, which must not make the others coarse."""
+    """The frequency of a run, spikes apart, which must not make the others coarse.
+
+    A spike takes a run of its own and may cut another in two.
+    """
     by_frequency = numpy.sort(counts)[::-1]
     mass = float(counts.sum())
-    for count in by_frequency[:SPIKES]:
-        if count <= mass / PARTS:
-            break
+    for spikes, count in enumerate(by_frequency[:SPIKES]):
+        if count <= mass / (BRANCHES - 1 - 2 * spikes):
+            return mass / (BRANCHES - 1 - 2 * spikes)
         mass -= float(count)
-    return mass / PARTS
+    return mass / (BRANCHES - 1 - 2 * SPIKES)
