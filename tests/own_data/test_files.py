@@ -30,7 +30,7 @@ from discrete_meanflow.io.labelled_codec import add_classes, read_classes
 from discrete_meanflow.io.subword_codec import SubwordCodec
 from discrete_meanflow.io.table.cells import type_of
 from discrete_meanflow.io.table.choose_column import choose_columns
-from discrete_meanflow.io.table.column import LevelColumn
+from discrete_meanflow.io.table.level_column import LevelColumn
 from discrete_meanflow.io.table.read_table import read_parquet, read_table
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.table.table_kind import Table

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy
 
-from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.column import Column
+from discrete_meanflow.io.table.level_column import LevelColumn
 from discrete_meanflow.io.table.number_column import NumberColumn
 from discrete_meanflow.metric.table_values import Array
 from discrete_meanflow.run.json_files import Json

@@ -6,7 +6,8 @@ from typing import Literal, get_args
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.table.cells import INT_LIMIT, MISSING, as_number, text_problem
-from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.column import Column
+from discrete_meanflow.io.table.level_column import LevelColumn
 from discrete_meanflow.io.table.number_column import NumberColumn, is_number_column
 from discrete_meanflow.io.table.number_format import (
     LARGEST,

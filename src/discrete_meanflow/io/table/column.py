@@ -1,8 +1,6 @@
 """A column of a table: its cells as tokens at one or more positions."""
 
-import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +9,8 @@ from typing import Any, ClassVar
 import numpy
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.io.table.bin_tree import BRANCHES, Leaf, bin_tree, exact_depth
-from discrete_meanflow.io.table.cells import MISSING, PARSERS, as_number
+from discrete_meanflow.io.table.bin_tree import Leaf
+from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.rows import Cells
 
 Json = dict[str, Any]
@@ -22,7 +20,7 @@ MAX_DEPTH = 8  # positions of a column
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """Cells, which are text, as paths down a tree of bins: a token for each position.
+    """Cells, which are text, as leaves of a tree of bins, with a token for each position.
 
     Args:
         name: of the column.
@@ -33,6 +31,7 @@ class Column(ABC):
     name: str
     paths: tuple[Path, ...]
     kind: ClassVar[str]
+    categorical: ClassVar[bool]  # whether it has levels, not numbers
 
     @property
     @abstractmethod
@@ -53,6 +52,11 @@ class Column(ABC):
     @abstractmethod
     def leaves(self) -> int:
         """Number of leaves."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether tokens determine the cell."""
+        return True
 
     @abstractmethod
     def leaf_of(self, cell: str) -> int:
@@ -86,11 +90,16 @@ class Column(ABC):
     def describe(self) -> Json:
         """The column as JSON, without its name and paths."""
 
+    @classmethod
+    @abstractmethod
+    def from_json(cls, name: str, paths: tuple[Path, ...], content: Json) -> "Column":
+        """The column that ``describe`` wrote."""
+
     def __post_init__(self) -> None:
         depths = set(map(len, self.paths))
         if self.paths and (len(self.paths) != self.leaves or len(depths) != 1):
             raise ValueError(f"column {self.name}: paths do not match the leaves")
-        if not 0 < self.depth <= MAX_DEPTH or (numpy.diff(self._codes) <= 0).any():
+        if not 0 < self.depth <= MAX_DEPTH or (numpy.diff(self._path_numbers) <= 0).any():
             raise ValueError(f"column {self.name}: paths are not in order")
 
     @property
@@ -99,11 +108,21 @@ class Column(ABC):
         return len(self.paths[0]) if self.paths else 1
 
     @cached_property
-    def _table(self) -> numpy.ndarray:
-        """The tokens of each leaf, ``(leaves, depth)``."""
+    def _path_table(self) -> numpy.ndarray:
+        """The path of each leaf, ``(leaves, depth)``."""
         if self.paths:
             return numpy.array(self.paths, dtype=numpy.int64)
         return numpy.arange(self.leaves, dtype=numpy.int64)[:, None]
+
+    @property
+    def _table(self) -> numpy.ndarray:
+        """The tokens of each leaf, ``(leaves, depth)``: its path."""
+        return self._path_table
+
+    def _leaves(self, tokens: numpy.ndarray) -> numpy.ndarray:
+        """The leaf of each row of tokens; a path that leads to none ends at the leaf before it."""
+        leaves = numpy.searchsorted(self._path_numbers, self._numbers(tokens), side="right") - 1
+        return numpy.maximum(leaves, 0)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -116,12 +135,12 @@ class Column(ABC):
         return (0,) * self.depth
 
     @cached_property
-    def _codes(self) -> numpy.ndarray:
-        return self._numbers(self._table)
+    def _path_numbers(self) -> numpy.ndarray:
+        return self._numbers(self._path_table)
 
     def _numbers(self, paths: numpy.ndarray) -> numpy.ndarray:
         """Paths as numbers in the same order."""
-        base = int(self._table.max()) + 1
+        base = int(self._path_table.max()) + 1
         return paths @ base ** numpy.arange(self.depth - 1, -1, -1, dtype=numpy.int64)
 
     def leaves_of(self, cells: Sequence[str]) -> numpy.ndarray:
@@ -133,11 +152,10 @@ class Column(ABC):
         cells = Cells.of(cells).present()
         return self._table[self.leaves_of(cells.levels)[cells.codes]]
 
-    def decode(self, paths: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
-        """A cell of each path; one that leads to no leaf ends at the leaf before it."""
-        inside = numpy.minimum(paths.astype(numpy.int64), numpy.array(self.sizes) - 1)
-        leaves = numpy.searchsorted(self._codes, self._numbers(inside), side="right") - 1
-        return self.cells(numpy.maximum(leaves, 0), rng)
+    def decode(self, tokens: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
+        """A cell of each row of tokens, ``(cells, depth)``, whatever they are."""
+        inside = numpy.minimum(tokens.astype(numpy.int64), numpy.array(self.sizes) - 1)
+        return self.cells(self._leaves(inside), rng)
 
     def path(self, cell: str) -> Path:
         """The tokens of a cell that a user asks for."""
@@ -160,120 +178,6 @@ class Column(ABC):
         ends = (numpy.flatnonzero(first == token)[[0, -1]] for token in range(self.sizes[0]))
         spans = tuple(names[i] if i == j else f"{names[i]} .. {names[j]}" for i, j in ends)
         return [spans, *(tuple(map(str, range(size))) for size in self.sizes[1:])]
-
-
-@dataclass(frozen=True)
-class LevelColumn(Column):
-    """Levels: text, or values of any type that are few.
-
-    Args:
-        levels: distinct cells.
-        type_name: of the values.
-        increasing: whether the levels are in increasing order, a missing cell last.
-    """
-
-    levels: tuple[str, ...]
-    type_name: str = "str"
-    increasing: bool = False
-    kind = "levels"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.values
-
-    @classmethod
-    def of(
-        cls, name: str, counts: Counter[str], type_name: str, increasing: bool = False
-    ) -> "LevelColumn":
-        """The column of cells with these frequencies."""
-        levels = tuple(sorted(counts))
-        if len(levels) <= BRANCHES and increasing:
-            parse = PARSERS[type_name]
-            present = sorted((level for level in levels if level != MISSING), key=parse)
-            levels = (*present, *(level for level in levels if level == MISSING))
-        if len(levels) <= BRANCHES:
-            return cls(name, (), levels, type_name, increasing)
-        words = [level for level in levels if level == MISSING]
-        levels = tuple(level for level in levels if level != MISSING)
-        tree = bin_tree([counts[level] for level in levels], exact_depth(len(levels)))
-        return cls(name, tree_paths(tree, len(words)), (*levels, *words), type_name)
-
-    @cached_property
-    def values(self) -> dict[str, Any]:
-        """The typed value of each level."""
-        parse = PARSERS[self.type_name]
-        return {level: None if level == MISSING else parse(level) for level in self.levels}
-
-    @cached_property
-    def _index(self) -> dict[str, int]:
-        return {level: i for i, level in enumerate(self.levels)}
-
-    @property
-    def type(self) -> str:
-        return self.type_name
-
-    @property
-    def number_type(self) -> str:
-        return self.type_name
-
-    @property
-    def leaves(self) -> int:
-        return len(self.levels)
-
-    def leaf_of(self, cell: str) -> int:
-        """The leaf of a level, or of an equal number, such as 1.0 for 1."""
-        if (leaf := self._index.get(cell)) is not None:
-            return leaf
-        if self.type_name in ("int", "float") and (number := as_number(cell)) is not None:
-            equal = (self._index[level] for level, v in self.values.items() if v == number)
-            if (leaf := next(equal, None)) is not None:
-                return leaf
-        raise InputError(f"column {self.name} has no '{cell:.40}'; it has {self.extent}")
-
-    def written(self, cell: str) -> str:
-        return self.levels[self.leaf_of(cell)]
-
-    @property
-    def extent(self) -> str:
-        values = self.values
-        levels = sorted(self.levels, key=lambda level: (values[level] is not None, values[level]))
-        more = f" and {len(levels) - 50:,} more" * (len(levels) > 50)
-        comma = "; write a comma as \\," * any("," in level for level in levels)
-        return ", ".join(f"'{level}'" for level in levels[:50]) + more + comma
-
-    def cells(self, leaves: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
-        return Cells(self.levels, leaves)
-
-    def value(self, cell: str) -> Any:
-        return self.values[cell] if cell in self.values else PARSERS[self.type_name](cell)
-
-    @property
-    def ordered(self) -> tuple[int, ...]:
-        if not self.increasing:
-            return super().ordered
-        return (len(self.levels) - (MISSING in self.levels),)
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        """The place of each level among those that are not missing."""
-        present = [level for level, value in self.values.items() if value is not None]
-        return {level: i for i, level in enumerate(sorted(present, key=self.values.__getitem__))}
-
-    def ordinal(self, cell: str) -> float:
-        return float(self._places.get(cell, math.nan))
-
-    def leaf_names(self) -> list[str]:
-        return list(self.levels)
-
-    def summary(self) -> Any:
-        return len(self.levels)
-
-    def describe(self) -> Json:
-        return {
-            "levels": list(self.levels),
-            "type": self.type_name,
-            "increasing": self.increasing,
-        }
 
 
 def tree_paths(tree: Sequence[Leaf], words: int) -> tuple[Path, ...]:

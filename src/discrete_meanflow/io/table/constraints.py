@@ -9,7 +9,6 @@ from discrete_meanflow.io.infill import split_unescaped, unescape
 from discrete_meanflow.io.requirements import Requirements, Restriction, Unique
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.column import Column
-from discrete_meanflow.io.table.number_column import NumberColumn
 from discrete_meanflow.io.table.order import SIGNS
 from discrete_meanflow.io.table.restrictions import Combination, Order, Rows
 
@@ -66,7 +65,7 @@ class Constraint:
             self._order(columns)
         for i in self.columns if self.rule == "together" else ():
             column = columns[i]
-            if isinstance(column, NumberColumn) and not column.exact:
+            if not column.exact:
                 raise InputError(
                     f"column {column.name} has bins of several numbers; pass --columns "
                     f"{column.name}=levels"
@@ -90,8 +89,7 @@ class Constraint:
             return None
         [number] = self.columns
         column = columns[number]
-        exact = not isinstance(column, NumberColumn) or column.exact
-        limited = exact and column.missing_token is None
+        limited = column.exact and column.missing_token is None
         return Unique(column.name, number, column.leaves if limited else None)
 
     def share(self, columns: Sequence[Column], rows: Rows) -> float:

@@ -35,6 +35,16 @@ class Dtype:
         if self.value not in PARSERS:
             raise InputError(f"table: unknown type '{self.value}'")
 
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Dtype":
+        categories = content["categories"]
+        return cls(
+            str(content["name"]),
+            str(content["value"]),
+            None if categories is None else tuple(map(str, categories)),
+            bool(content["ordered"]),
+        )
+
     @property
     def cell_type(self) -> str:
         """Type of the cells: numbers, dates and words have different columns."""

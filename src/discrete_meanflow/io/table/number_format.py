@@ -92,7 +92,9 @@ class Decimals(NumberFormat):
         return cls(10.0 ** -max(decimals), len(decimals) == 1)
 
     def parse(self, cell: str) -> float:
-        return float(cell)
+        """The number, rounded as it is written."""
+        number = float(cell)
+        return number if self.spacing else float(f"{number:.{MAX_DECIMALS}g}")
 
     def text(self, number: float) -> str:
         if not self.spacing:

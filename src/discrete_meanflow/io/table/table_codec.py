@@ -19,11 +19,11 @@ from discrete_meanflow.io.layout import Arrangement, Layout
 from discrete_meanflow.io.requirements import Requirements, Restriction
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.choose_column import choose_columns
-from discrete_meanflow.io.table.column import Column, LevelColumn
+from discrete_meanflow.io.table.column import Column
+from discrete_meanflow.io.table.column_json import column_from_json, describe_column
 from discrete_meanflow.io.table.constraints import Constraint, requirements
 from discrete_meanflow.io.table.frame import Dtype
 from discrete_meanflow.io.table.frames import LIBRARIES
-from discrete_meanflow.io.table.number_column import NumberColumn, number_format_from_json
 from discrete_meanflow.io.table.read_table import DELIMITERS, SPACE
 from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_pattern import TablePattern
@@ -74,7 +74,7 @@ class TableCodec(Codec):
         if self.label not in self.names:
             columns = ", ".join(self.names)
             raise InputError(f"label: no column '{self.label}'; the columns are {columns}")
-        if not isinstance(self._column(self.label), LevelColumn):
+        if not self._column(self.label).categorical:
             raise InputError(
                 f"label: column {self.label} has numbers; choose a column of classes, or pass "
                 f"--columns {self.label}=levels"
@@ -214,7 +214,7 @@ class TableCodec(Codec):
         unique = [
             column.name
             for column in self.columns
-            if isinstance(column, LevelColumn) and column.leaves > max(limit, 20)
+            if column.categorical and column.leaves > max(limit, 20)
         ]
         if unique:
             card["note"] = (
@@ -241,7 +241,7 @@ class TableCodec(Codec):
         return {
             number: self.columns[number].written(cell)
             for number, cell in chain.from_iterable(cells)
-            if isinstance(self.columns[number], NumberColumn)
+            if not self.columns[number].categorical
         }
 
     def restrictions(self, patterns: Sequence[Any]) -> tuple[Restriction, ...]:
@@ -265,9 +265,7 @@ class TableCodec(Codec):
     def class_names(self) -> tuple[str, ...]:
         if self.label is None:
             return ()
-        column = self._column(self.label)
-        assert isinstance(column, LevelColumn)
-        return column.levels
+        return tuple(self._column(self.label).leaf_names())
 
     def class_tokens(self, name: str) -> dict[int, int]:
         if self.label is None:
@@ -288,7 +286,7 @@ class TableCodec(Codec):
 
     def describe(self) -> Json:
         return {
-            "columns": [_describe(column) for column in self.columns],
+            "columns": [describe_column(column) for column in self.columns],
             "label": self.label,
             "delimiter": self.delimiter,
             "header": self.header,
@@ -301,37 +299,11 @@ class TableCodec(Codec):
     def from_json(cls, description: Json) -> "TableCodec":
         label, frame = (description[k] and str(description[k]) for k in ("label", "frame"))
         return cls(
-            tuple(map(_column_from_json, description["columns"])),
+            tuple(map(column_from_json, description["columns"])),
             label,
             str(description["delimiter"]),
             bool(description["header"]),
             frame,
-            tuple(map(_dtype_from_json, description.get("dtypes", ()))),
-            tuple(map(str, description.get("constraints", ()))),
+            tuple(map(Dtype.from_json, description["dtypes"])),
+            tuple(map(str, description["constraints"])),
         )
-
-
-def _dtype_from_json(content: Json) -> Dtype:
-    categories = content["categories"]
-    return Dtype(
-        str(content["name"]),
-        str(content["value"]),
-        None if categories is None else tuple(map(str, categories)),
-        bool(content["ordered"]),
-    )
-
-
-def _describe(column: Column) -> Json:
-    paths = list(map(list, column.paths))
-    return {"kind": column.kind, "name": column.name, "paths": paths, **column.describe()}
-
-
-def _column_from_json(content: Json) -> Column:
-    name = str(content["name"])
-    paths = tuple(tuple(int(token) for token in path) for path in content["paths"])
-    if content["kind"] == LevelColumn.kind:
-        levels = tuple(map(str, content["levels"]))
-        return LevelColumn(name, paths, levels, str(content["type"]), content["increasing"] is True)
-    form = number_format_from_json(content["format"])
-    knots = tuple(tuple(map(float, knots)) for knots in content["knots"])
-    return NumberColumn(name, paths, form, knots, tuple(map(str, content["words"])))
