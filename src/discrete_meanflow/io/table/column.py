@@ -99,7 +99,7 @@ class Column(ABC):
         depths = set(map(len, self.paths))
         if self.paths and (len(self.paths) != self.leaves or len(depths) != 1):
             raise ValueError(f"column {self.name}: paths do not match the leaves")
-        if not 0 < self.depth <= MAX_DEPTH or (numpy.diff(self._path_numbers) <= 0).any():
+        if not 0 < self.depth <= MAX_DEPTH or (numpy.diff(self._codes) <= 0).any():
             raise ValueError(f"column {self.name}: paths are not in order")
 
     @property
@@ -108,21 +108,11 @@ class Column(ABC):
         return len(self.paths[0]) if self.paths else 1
 
     @cached_property
-    def _path_table(self) -> numpy.ndarray:
-        """The path of each leaf, ``(leaves, depth)``."""
+    def _table(self) -> numpy.ndarray:
+        """The tokens of each leaf, ``(leaves, depth)``."""
         if self.paths:
             return numpy.array(self.paths, dtype=numpy.int64)
         return numpy.arange(self.leaves, dtype=numpy.int64)[:, None]
-
-    @property
-    def _table(self) -> numpy.ndarray:
-        """The tokens of each leaf, ``(leaves, depth)``: its path."""
-        return self._path_table
-
-    def _leaves(self, tokens: numpy.ndarray) -> numpy.ndarray:
-        """The leaf of each row of tokens; a path that leads to none ends at the leaf before it."""
-        leaves = numpy.searchsorted(self._path_numbers, self._numbers(tokens), side="right") - 1
-        return numpy.maximum(leaves, 0)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -135,12 +125,12 @@ class Column(ABC):
         return (0,) * self.depth
 
     @cached_property
-    def _path_numbers(self) -> numpy.ndarray:
-        return self._numbers(self._path_table)
+    def _codes(self) -> numpy.ndarray:
+        return self._numbers(self._table)
 
     def _numbers(self, paths: numpy.ndarray) -> numpy.ndarray:
         """Paths as numbers in the same order."""
-        base = int(self._path_table.max()) + 1
+        base = int(self._table.max()) + 1
         return paths @ base ** numpy.arange(self.depth - 1, -1, -1, dtype=numpy.int64)
 
     def leaves_of(self, cells: Sequence[str]) -> numpy.ndarray:
@@ -153,9 +143,10 @@ class Column(ABC):
         return self._table[self.leaves_of(cells.levels)[cells.codes]]
 
     def decode(self, tokens: numpy.ndarray, rng: numpy.random.Generator) -> Cells:
-        """A cell of each row of tokens, ``(cells, depth)``, whatever they are."""
+        """A cell of each row of tokens; a path that leads to no leaf ends at the leaf before it."""
         inside = numpy.minimum(tokens.astype(numpy.int64), numpy.array(self.sizes) - 1)
-        return self.cells(self._leaves(inside), rng)
+        leaves = numpy.searchsorted(self._codes, self._numbers(inside), side="right") - 1
+        return self.cells(numpy.maximum(leaves, 0), rng)
 
     def path(self, cell: str) -> Path:
         """The tokens of a cell that a user asks for."""

@@ -14,7 +14,6 @@ from discrete_meanflow.io.table.bin_tree import BRANCHES, bin_tree, exact_depth
 from discrete_meanflow.io.table.cells import MISSING
 from discrete_meanflow.io.table.column import Column, Json, Path, tree_paths
 from discrete_meanflow.io.table.number_format import FORMATS, NumberFormat
-from discrete_meanflow.io.table.reflected_code import ReflectedCode
 from discrete_meanflow.io.table.rows import Cells
 
 DEPTH = 2  # positions of a number: a bin, and a bin inside it
@@ -63,26 +62,6 @@ class NumberColumn(Column):
         tree = bin_tree(frequency.tolist(), depth)
         knots = tuple(_quantiles(numbers, frequency, leaf.first, leaf.last) for leaf in tree)
         return cls(name, tree_paths(tree, len(words)), form, knots, tuple(words))
-
-    @cached_property
-    def _code(self) -> ReflectedCode | None:
-        """The code of bins and bins inside them; None for a single position."""
-        if self.depth == 1:
-            return None
-        return ReflectedCode(numpy.bincount(self._path_table[:, 0]))
-
-    @cached_property
-    def _table(self) -> numpy.ndarray:
-        if self._code is None:
-            return self._path_table
-        bins, places = self._path_table.T
-        return numpy.stack([bins, self._code.symbols(bins, places)], 1)
-
-    def _leaves(self, tokens: numpy.ndarray) -> numpy.ndarray:
-        if self._code is None:
-            return super()._leaves(tokens)
-        bins, symbols = tokens.T
-        return super()._leaves(numpy.stack([bins, self._code.places(bins, symbols)], 1))
 
     @cached_property
     def _tops(self) -> numpy.ndarray:
