@@ -115,6 +115,20 @@ def _memory(run: Json) -> Rows:
     return [(f"file of {run['text, MB']:,.0f} MB", memory)]
 
 
+def _large_table(run: Json) -> Rows:
+    memory = ": largest anonymous memory, MiB"
+    forms = [key.removesuffix(memory) for key in run if key.endswith(memory)]
+    rows = [(f"{form}: memory of training", f"{run[form + memory]:,.0f} MiB") for form in forms]
+    seconds = ": reading and preparation, s"
+    rows += [(f"{form}: time to the first step", f"{run[form + seconds]:.0f} s") for form in forms]
+    rate = ": sampled rows per second"
+    return rows + [
+        (f"{form}: sampled rows per second", f"{run[form + rate]:,.0f}")
+        for form in forms
+        if form + rate in run
+    ]
+
+
 def _explorer(run: Json) -> Rows:
     suffix = ": median ms"
     page, plotly = (run[f"page: bytes {part} Plotly"] / 1e6 for part in ("without", "of"))
@@ -144,4 +158,5 @@ BENCHES: dict[str, tuple[str, Callable[[Json], Rows]]] = {
     "large-text": ("Memory of training on one text", _memory),
     "explorer": ("The explorer's page, median", _explorer),
     "large-lines": ("Memory of training on lines", _memory),
+    "large-table": ("A table of 20 columns", _large_table),
 }
