@@ -5,23 +5,27 @@ from functools import cache
 import torch
 from torch import Tensor
 
-REACH = 16.0  # symbols over which points lose their likeness
-SCALE = 3.0  # of the points; with it, near symbols become known about when unordered ones do
+LENGTH_SCALE = 8.0  # symbols within which points are alike
+SCALE = 7.0  # of the points; with it, neighbours are told apart about when unordered symbols are
+NUGGET = 0.004  # share of its own that each point has
 
 
 @cache
 def embedding(counts: tuple[int, ...], n: int, device: torch.device) -> Tensor:
     r"""$A$, ``(D, n, n)``: symbol k of position d is the point $\phi_d(k) = A_d e_k$.
 
-    The first ``counts[d]`` symbols are ordered: $\phi(j) \cdot \phi(k) = s^2 e^{-|j - k|/l}$, the
-    covariance of an Ornstein-Uhlenbeck process, so each step adds an independent direction. All
-    others are orthonormal.
+    The first ``counts[d]`` symbols are ordered. The products of their points,
+
+        phi(j) . phi(k) = s^2 ((1 - epsilon) exp(-(j - k)^2 / (2 l^2)) + epsilon delta_jk),
+
+    are the squared-exponential covariance of Gaussian processes. All others are orthonormal.
     """
     matrices = torch.eye(n, dtype=torch.float64).repeat(len(counts), 1, 1)
     for matrix, count in zip(matrices, counts, strict=True):
         k = torch.arange(count, dtype=torch.float64)
-        likeness = SCALE**2 * torch.exp((k[:, None] - k).abs() / -REACH)
-        matrix[:count, :count] = torch.linalg.cholesky(likeness).mT
+        smooth = torch.exp((k[:, None] - k).square() / (-2 * LENGTH_SCALE**2))
+        products = SCALE**2 * torch.lerp(smooth, torch.eye(count).double(), NUGGET)
+        matrix[:count, :count] = torch.linalg.cholesky(products).mT
     return matrices.float().to(device)
 
 

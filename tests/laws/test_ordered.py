@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from discrete_meanflow.kernel import ExactPosterior, FlowMapKernel
-from discrete_meanflow.ordered import REACH, SCALE, embedding
+from discrete_meanflow.ordered import LENGTH_SCALE, NUGGET, SCALE, embedding
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import ODESampler
 from discrete_meanflow.simplex import delta
@@ -23,9 +23,12 @@ def test_near_symbols_have_near_points(counts):
     k = torch.arange(N)
     for count, phi in zip(counts, points, strict=True):
         likeness = torch.eye(N, dtype=torch.float64)
-        near = SCALE**2 * torch.exp(-(k[:count, None] - k[:count]).abs() / REACH)
-        likeness[:count, :count] = near
-        assert torch.allclose(phi @ phi.T, likeness, atol=1e-5)
+        smooth = torch.exp(-((k[:count, None] - k[:count]) ** 2) / (2 * LENGTH_SCALE**2))
+        own = torch.eye(count, dtype=torch.float64)
+        likeness[:count, :count] = SCALE**2 * ((1 - NUGGET) * smooth + NUGGET * own)
+        assert torch.allclose(phi @ phi.T, likeness, atol=1e-4)
+        distances = torch.cdist(phi[:count], phi[:count])
+        assert (distances.diff(dim=1).triu(1) >= 0).all()  # farther symbols have farther points
 
 
 @given(COUNTS)

@@ -78,5 +78,6 @@ def step_bytes(plan: "Plan", codec: Codec) -> int:
 
 
 def pair_bytes(codec: Codec) -> int:
-    """Bytes of a teacher pair: its start in float16, its end as symbols, observed positions."""
-    return codec.length * (2 * codec.vocabulary + token_dtype(codec.vocabulary).itemsize + 1)
+    """Bytes of a teacher pair: its start, its end as symbols, observed positions."""
+    number = 4 if codec.ordered else 2
+    return codec.length * (number * codec.vocabulary + token_dtype(codec.vocabulary).itemsize + 1)

@@ -19,6 +19,7 @@ from discrete_meanflow.path import DataPaths, MixedPaths, TeacherPairs
 from discrete_meanflow.process import OneHotFlow
 from discrete_meanflow.sampler import ODESampler, TwoWayODE, chunk_size
 from discrete_meanflow.simplex import delta
+from discrete_meanflow.state import Continuous
 from discrete_meanflow.times import OnDiagonal
 from discrete_meanflow.training.distributed import Distributed
 from discrete_meanflow.training.pair_report import PairReport, describe_pairs
@@ -127,7 +128,7 @@ class FlowMapDistillation:
         size = math.ceil(self.pairs / count)  # equal sizes, so that compiled code serves all
         compiled = self.worth_compiling(math.ceil(count / ranks.world_size), teacher.device)
         chunks = self.chunks(paths, teacher, seed, size, compiled, ranks.rank, ranks.world_size)
-        stores = self._stores(paths, process.states, teacher.device)
+        stores = self._stores(paths, process.space, teacher.device)
         for done in range(0, count, ranks.world_size):
             mine = next(chunks) if done + ranks.rank < count else None
             for rank in range(min(ranks.world_size, count - done)):
@@ -143,11 +144,13 @@ class FlowMapDistillation:
         observed_pairs = observed if paths.conditioned else None
         return TeacherPairs(process, starts, ends, times, observed_pairs, from_data)
 
-    def _stores(self, paths: DataPaths, states: int, device: torch.device) -> Chunk:
+    def _stores(self, paths: DataPaths, space: Continuous, device: torch.device) -> Chunk:
         """Memory for all pairs."""
-        shape = (self.pairs, paths.length)
+        shape, states = (self.pairs, paths.length), space.size
+        # Networks see sums of the noise of ordered symbols, which half precision would blur.
+        precision = torch.float if space.ordered else torch.half
         return (
-            torch.empty(*shape, states, dtype=torch.half, device=device),
+            torch.empty(*shape, states, dtype=precision, device=device),
             torch.empty(shape, dtype=token_dtype(states), device=device),
             torch.empty(self.pairs, 2, device=device),
             torch.empty(shape, dtype=torch.bool, device=device),
@@ -223,7 +226,7 @@ class FlowMapDistillation:
         q = low + (high - low) / alpha
         q = q.where(q > ROUNDING / alpha, 0)
         symbols = torch.where(t == 1, kernel.decode(high), kernel.decode(q, g))
-        return low.half(), symbols, torch.cat([r, t], -1)
+        return low, symbols, torch.cat([r, t], -1)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -84,7 +84,10 @@ def describe_pairs(pairs: TeacherPairs, data: Sequences, ode: ODESampler) -> Pai
     free = torch.ones_like(pairs.ends[from_data], dtype=torch.bool)
     if pairs.observed is not None:
         free = ~pairs.observed[from_data]
-    noise = NoiseMoments.of(pairs.starts[from_data], free) if int(free.sum()) > 1 else None
+    noise = None
+    if int(free.sum()) > 1:
+        seen = pairs.process.space.network_input(pairs.starts[from_data], torch.float32)
+        noise = NoiseMoments.of(seen, free)
     return PairReport(copied, _returned(pairs, from_data, ode), noise)
 
 
