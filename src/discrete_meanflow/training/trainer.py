@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -259,13 +260,18 @@ class Trainer:
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
         long = self.recipe.iterations >= COMPILE_FROM
         compile = long if self.recipe.compiled is None else self.recipe.compiled
+        plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
+        eager = self._stepwise(self._mean_gradient(plain) if self.accumulates else plain)
         if self.device.type == "cpu" and not compile and self.recipe.iterations < TRACE_FROM:
-            plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
-            return self._stepwise(self._mean_gradient(plain) if self.accumulates else plain)
+            return eager
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.ema, first))
         worth_it = compile and can_compile(self.device)
-        graph = trace(gradient, *example, fused=worth_it)
+        try:
+            graph = trace(gradient, *example, fused=worth_it)
+        except Exception as error:  # of PyTorch or of the network: the eager step shows the latter
+            _warn_untraced(self.stack.kernels[0], error)
+            return eager
         if self.device.type == "cuda":
             short = self.recipe.compiled is None and len(graph.graph.nodes) < LONG_GRAPH
             if worth_it and short:
@@ -321,6 +327,16 @@ class Trainer:
             step, member = bad[0].tolist()
             loss, seed = losses[step, member].item(), self.seeds[member]
             raise NotFiniteError(loss, self.iteration + step + 1, seed)
+
+
+def _warn_untraced(kernel: Kernel, error: Exception) -> None:
+    """Say that the steps of a kernel run operation by operation, and why."""
+    reason = str(error).strip().partition("\n")[0]
+    warnings.warn(
+        f"the training step of {type(kernel).__name__} cannot be traced, so training is slower: "
+        f"{type(error).__name__}: {reason}",
+        stacklevel=2,
+    )
 
 
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:
