@@ -60,6 +60,7 @@ class Train:
             _train(folder, config, console, distributed)
         except (Interrupted, KeyboardInterrupt) as stop:
             raise type(stop)(f"dmf train --resume {name}") from None
+        config = read_config(folder)  # the steps may have been revised
         for note in (divergence_note(folder), sampling_note(folder, config)):
             if note is not None:
                 print_line(console, f"note: {note}")

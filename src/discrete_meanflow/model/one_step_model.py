@@ -172,6 +172,7 @@ class OneStepModel:
             raise Interrupted(f"OneStepModel.resume({str(folder)!r})") from None
         if note := divergence_note(folder):
             warnings.warn(note, stacklevel=3)
+        config = read_config(folder)  # the steps may have been revised
         return cls(folder, config, read_weights(folder, config).to(distributed.device))
 
     @classmethod

@@ -51,16 +51,17 @@ def prepare(
     }
     size = default_size(codec, device, train.numel()) if options.size is None else options.size
     plan = choose_plan(codec, device, size, options, distributed.world_size)
+    pace = None
     if options.iterations is not None:
         plan = plan_steps(plan, codec, device, options.iterations)
     else:
         data = TokenArray(train, codec.vocabulary)
         minutes = options.minutes
-        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
-        card |= _time_hint(plan, minutes, taken)
+        plan, pace = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
+        card |= _time_hint(plan, minutes, pace.expected(plan))
     check_size(plan, codec)
     config = Config(kind, codec, plan)
-    create(folder, config, card, train, held_out)
+    create(folder, config, card, train, held_out, pace)
     return config, card
 
 

@@ -3,6 +3,7 @@
 - ``config.json``: format version, kind of data, codec, plan
 - ``data.json``: the data card
 - ``environment.json``: versions and machine
+- ``pace.json``: the training time and the measured speed, if the run has a time
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors`` to ``checkpoint-3.safetensors``: states of the training stages
@@ -27,6 +28,7 @@ from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.io.kinds import KINDS
 from discrete_meanflow.io.labelled_codec import LabelledCodec
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
+from discrete_meanflow.model.pace import PACE, Pace
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import check_size
 from discrete_meanflow.model.tensor_files import read_metadata, read_tensors, write_tokens
@@ -87,7 +89,7 @@ def check_new_folder(folder: Path) -> None:
     if not existed:  # created only to test that it can be
         folder.rmdir()
     # A run that was killed while it was created has these files and no others.
-    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT}
+    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT, PACE}
     if entries and not (entries <= own and _is_ours(folder / TRAIN)):
         other = min(entries - own or entries)
         raise InputError(f"{folder} contains other files, such as {other}; choose another --out")
@@ -107,7 +109,14 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
+def create(
+    folder: Path,
+    config: Config,
+    card: Json,
+    train: State,
+    held_out: State,
+    pace: Pace | None = None,
+) -> None:
     """Write a new run. The config comes last: a folder that has one is complete."""
     make_folder(folder)
     _check_no_run(folder)  # another process may have created one meanwhile
@@ -115,6 +124,12 @@ def create(folder: Path, config: Config, card: Json, train: State, held_out: Sta
         write_tokens(folder / name, {"tokens": tokens}, config.codec.vocabulary, TOKENS_METADATA)
     write_json(folder / CARD, card)
     write_json(folder / ENVIRONMENT, environment())
+    if pace is not None:
+        pace.write(folder)
+    write_config(folder, config)
+
+
+def write_config(folder: Path, config: Config) -> None:
     write_json(folder / CONFIG, config.describe())
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -122,6 +122,29 @@ class Trainer:
         )
         self.iteration = 0
         self.seconds = 0.0
+        self.revised_at = 0, 0.0  # step, and its place on the schedule
+
+    def revise(self, iterations: int) -> None:
+        """Change the number of steps. The schedule goes on from its place, slower or faster."""
+        reached = self.place(self.iteration) / self.recipe.iterations
+        self.revision = iterations, self.iteration, reached * iterations
+
+    @property
+    def revision(self) -> tuple[int, int, float] | None:
+        """The revised number of steps, the step of the revision and its place; None if planned."""
+        return (self.recipe.iterations, *self.revised_at) if self.revised_at[0] else None
+
+    @revision.setter
+    def revision(self, revision: tuple[int, int, float] | None) -> None:
+        if revision is not None:
+            iterations, step, place = revision
+            self.revised_at = step, place
+            self.recipe = replace(self.recipe, iterations=iterations)
+
+    def place(self, step: int) -> float:
+        """The place of a step on the schedule, which has as many places as there are steps."""
+        (first, start), last = self.revised_at, self.recipe.iterations
+        return start + (last - start) * (step - first) / (last - first)
 
     def _check_parts(self) -> None:
         """Raise unless each rank's share of a batch has equal parts."""
@@ -154,14 +177,16 @@ class Trainer:
         stream = self._prefetch_stream()
         while self.iteration < self.recipe.iterations:
             started = time.perf_counter()
-            objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
+            objective = self.problem.objective.at(
+                self.place(self.iteration) / self.recipe.iterations
+            )
             if objective is not self.stack.step.objective:
                 self.stack.step.objective, run = objective, None
             paths, self.generators = prefetched or self._next_block(self.iteration)
             steps = len(paths.x)
             rates = torch.tensor(
                 [
-                    (self.recipe.learning_rate_at(i), self.recipe.ema_rate_at(i))
+                    (self.recipe.learning_rate_at(self.place(i)), self.recipe.ema_rate_at(i))
                     for i in range(self.iteration, self.iteration + steps)
                 ],
                 device=self.device,
