@@ -4,6 +4,7 @@
 - ``data.json``: the data card
 - ``environment.json``: versions and machine
 - ``pace.json``: the training time and the measured speed, if the run has a time
+- ``start.safetensors``: the weights of another run that training starts from, if any
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors`` to ``checkpoint-3.safetensors``: states of the training stages
@@ -40,6 +41,7 @@ FORMAT = 6
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = tuple(f"checkpoint-{stage}.safetensors" for stage in (1, 2, 3))
+START = "start.safetensors"
 TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
@@ -84,12 +86,12 @@ class Config:
 def check_new_folder(folder: Path) -> None:
     """Raise unless a new run can be written to the folder."""
     _check_no_run(folder)
-    existed = folder.is_dir()
+    missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
     entries = {name for name in make_folder(folder) if not name.startswith(".")}
-    if not existed:  # created only to test that it can be
-        folder.rmdir()
+    for path in missing:  # created only to test that it can be
+        path.rmdir()
     # A run that was killed while it was created has these files and no others.
-    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT, PACE}
+    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT, PACE, START}
     if entries and not (entries <= own and _is_ours(folder / TRAIN)):
         other = min(entries - own or entries)
         raise InputError(f"{folder} contains other files, such as {other}; choose another --out")
@@ -116,6 +118,7 @@ def create(
     train: State,
     held_out: State,
     pace: Pace | None = None,
+    start: Kernel | None = None,
 ) -> None:
     """Write a new run. The config comes last: a folder that has one is complete."""
     make_folder(folder)
@@ -126,6 +129,8 @@ def create(
     write_json(folder / ENVIRONMENT, environment())
     if pace is not None:
         pace.write(folder)
+    if start is not None:
+        _write_kernel(folder / START, start)
     write_config(folder, config)
 
 
@@ -180,8 +185,20 @@ def copy(folder: Path, target: Path) -> None:
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:
+    _write_kernel(folder / WEIGHTS, kernel)
+
+
+def _write_kernel(path: Path, kernel: Kernel) -> None:
     weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
-    write_atomically(folder / WEIGHTS, serialise(weights))
+    write_atomically(path, serialise(weights))
+
+
+def read_start(folder: Path, config: Config) -> Kernel | None:
+    """The kernel that the first stage starts from; None if it starts from random weights."""
+    if not (folder / START).exists():
+        return None
+    plan, codec = config.plan, config.codec
+    return _with_weights(plan.kernel_of(codec, plan.process(codec)), folder / START)
 
 
 def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) -> Kernel:

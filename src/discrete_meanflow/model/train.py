@@ -21,6 +21,7 @@ from discrete_meanflow.model.run_folder import (
     Config,
     is_trained,
     read_config,
+    read_start,
     write_config,
     write_weights,
 )
@@ -133,6 +134,8 @@ class RunTraining:
             raise self._not_finite(error) from None
 
     def _train(self, first: Problem) -> Kernel:
+        start = read_start(self.folder, self.config)
+        self.stages.kernels = None if start is None else [start]
         teacher = self._stage(0, first)
         if not self.config.plan.system.distilled:
             return teacher
