@@ -26,7 +26,8 @@ from discrete_meanflow import KernelSampler, ODESampler, OneHotFlow, RefiningSam
 from discrete_meanflow.data import TokenArray
 from discrete_meanflow.kernel import FlowMapKernel, Kernel
 from discrete_meanflow.model.options import FitOptions, ReadOptions
-from discrete_meanflow.model.pacing import FEWEST_STEPS, WITH_MATCHING, plan_minutes
+from discrete_meanflow.model.pace import FEWEST_STEPS, WITH_MATCHING
+from discrete_meanflow.model.pacing import plan_minutes
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.prepare import split_dataset
 from discrete_meanflow.model.read import read_dataset

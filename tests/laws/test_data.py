@@ -5,8 +5,9 @@ import itertools
 import pytest
 import torch
 
-from discrete_meanflow.data import BigramChain, IndependentCategorical, TokenArray
+from discrete_meanflow.data import BigramChain, IndependentCategorical, TokenArray, tokens
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.metric import marginal_tv, pair_tv
 from problems import LAWS, seeded
 from statistics_of_draws import passes_chi_square
 
@@ -32,6 +33,23 @@ def test_law_marginals_are_sums_of_the_joint(law):
         for a, b in itertools.product(range(law.vocabulary), repeat=2):
             here = (x[:, d] == a) & (x[:, d + 1] == b)
             assert abs(p[here].sum() - law.pair_marginals()[d, a, b]) < 1e-12
+
+
+@every_law
+def test_token_array_has_the_marginals_of_its_records(law, monkeypatch):
+    """Of all sequences, each as often as its probability says, in several chunks."""
+    x = all_sequences(law)
+    counts = (50 * law.log_prob(x).exp()).ceil().long()
+    data = TokenArray(x.repeat_interleave(counts, 0).byte(), law.vocabulary)
+    monkeypatch.setattr(tokens, "CHUNK_TOKENS", 16 * law.length)
+    p = counts.double() / counts.sum()
+    for d, a in itertools.product(range(law.length), range(law.vocabulary)):
+        assert abs(p[x[:, d] == a].sum() - data.marginals()[d, a]) < 1e-12
+    for d in range(law.length - 1):
+        for a, b in itertools.product(range(law.vocabulary), repeat=2):
+            here = (x[:, d] == a) & (x[:, d + 1] == b)
+            assert abs(p[here].sum() - data.pair_marginals()[d, a, b]) < 1e-12
+    assert marginal_tv(data.tokens, data) == pair_tv(data.tokens, data) == 0
 
 
 @every_law

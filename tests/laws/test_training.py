@@ -82,6 +82,14 @@ from problems import processes, seeded
 RING = chains.ring()
 
 
+class ReadsValues(MLP):
+    """A network that cannot be traced: ``one_hot`` reads its input."""
+
+    def forward(self, x, r, t):
+        nearest = torch.nn.functional.one_hot(x.argmax(-1), self.states)
+        return super().forward(x + 0 * nearest, r, t)
+
+
 class WritesInPlace(MLP):
     """A network that fills a tensor of zeros: tracing must not take it for zero."""
 
@@ -397,6 +405,17 @@ def test_a_traced_run_is_the_run_bit_for_bit(name, monkeypatch, tmp_path):
     assert finish(traced) == losses
     for key in plain.parameters:
         assert torch.equal(plain.parameters[key], traced.parameters[key])
+
+
+def test_untraceable_network_trains_step_by_step(monkeypatch):
+    n = PROBLEMS["single sample"].process.states
+    reads = problem(kernel=lambda: BoundaryKernel(ReadsValues(n, 32, 3), n, Exponential(6.0)))
+    recipe = Recipe(6, batch=16, block=3)
+    plain = Trainer(reads, recipe, [1])
+    losses = finish(plain)
+    monkeypatch.setattr(trainer_module, "TRACE_FROM", 1)
+    with pytest.warns(UserWarning, match="cannot be traced, so training is slower: "):
+        assert finish(Trainer(reads, recipe, [1])) == losses
 
 
 compiles = pytest.mark.skipif(

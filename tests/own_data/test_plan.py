@@ -26,6 +26,13 @@ from discrete_meanflow.model import (
     train as training,
 )
 from discrete_meanflow.model.options import FitOptions
+from discrete_meanflow.model.pace import (
+    RESERVED_FRACTION,
+    WITH_MATCHING,
+    WITHOUT_MATCHING,
+    Pace,
+    PerPart,
+)
 from discrete_meanflow.model.pacing import plan_minutes, plan_steps
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.sizing import choose_plan, default_size
@@ -165,27 +172,29 @@ def test_plan_fills_the_minutes(matching, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(pacing, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
-    def pace(trainer, most):
+    def timed(trainer, most):
         now[0] += 10
         return 0.1
 
-    monkeypatch.setattr(pacing, "_step_seconds", pace)
+    monkeypatch.setattr(pacing, "_step_seconds", timed)
     monkeypatch.setattr(pacing, "_fastest", lambda work: pacing.TRIAL_PAIRS / 1000)
     chosen = choose(codec, "cpu", 1e4, batch=16, matching=["no", "yes"][matching])
-    plan, minutes = plan_minutes(chosen, codec, data, "cpu", 2.5)
+    plan, pace = plan_minutes(chosen, codec, data, "cpu", 2.5)
+    minutes = pace.expected(plan)
     teacher, student, third = (steps / 10 for steps in stage_steps(plan))
     parts = [teacher, plan.teacher_pairs / 1000, student, third]
     timing = 30 if matching else 20
-    shares = pacing.WITH_MATCHING if matching else pacing.WITHOUT_MATCHING
+    shares = WITH_MATCHING if matching else WITHOUT_MATCHING
     fractions = [shares.teacher, shares.pairs, shares.student, shares.matching]
     assert sum(fractions) == pytest.approx(1)
     assert (third > 0) == matching
-    assert sum(parts) == pytest.approx(150 * (1 - pacing.RESERVED_FRACTION) - timing, abs=0.4)
+    assert sum(parts) == pytest.approx(150 * (1 - RESERVED_FRACTION) - timing, abs=0.4)
     assert parts == pytest.approx([fraction * sum(parts) for fraction in fractions], abs=0.4)
-    assert minutes == pytest.approx(2.5 * (1 - pacing.RESERVED_FRACTION), abs=0.01)
-    few, minutes = plan_minutes(chosen, codec, data, "cpu", 0.1)
+    assert minutes == pytest.approx(2.5 * (1 - RESERVED_FRACTION), abs=0.01)
+    few, pace = plan_minutes(chosen, codec, data, "cpu", 0.1)
     assert stage_steps(few) == (100, 100, 100 * matching)
-    assert minutes == pytest.approx((timing + few.steps / 10 + 1) / 60)
+    assert few.block == 5  # so that the steps can be revised
+    assert pace.expected(few) == pytest.approx((timing + few.steps / 10 + 1) / 60)
 
 
 def test_gpu_plan_has_whole_chunks_and_blocks(monkeypatch):
@@ -347,7 +356,8 @@ def test_bar_of_a_resumed_run_starts_where_it_stopped(before, tmp_path, monkeypa
 
 
 def test_fit_warns_if_the_fewest_steps_take_longer(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "plan_minutes", lambda plan, *args: (plan, 3.0))
+    pace = Pace(4.0, 180.0, PerPart(0, 0, 0, 0), 1, 1, False)  # 180 seconds for planning
+    monkeypatch.setattr(preparing, "plan_minutes", lambda plan, *args: (plan, pace))
     monkeypatch.setattr(OneStepModel, "_train", lambda *args: None)
     with pytest.warns(UserWarning, match="enough for only 1 teacher steps, 1 student steps, 1 m"):
         OneStepModel.fit(WORDS, minutes=4, out=tmp_path / "few", size=1e4, matching="yes")

@@ -3,9 +3,11 @@
 import errno
 import gc
 import importlib.util
+import io
 import json
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from dataclasses import replace
 import numpy
 import pytest
 import torch
+from rich import console as console_module
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.errors import InputError, Interrupted
@@ -112,6 +115,52 @@ def test_samples_are_rows_without_the_frame_library(monkeypatch):
     codec = dataset_from_python(pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}))[1].codec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert codec.as_given([["1", "y"]]) == [["1", "y"]]
+
+
+@pytest.mark.parametrize("drop", [["c2"], ["c1", "c3"], []])
+def test_dropped_columns_are_left_out_of_rows_and_frames(drop):
+    import pandas
+    import polars
+    import pyarrow
+
+    names = [name for name in ("c1", "c2", "c3") if name not in drop]
+    columns = {f"c{i + 1}": [row[i] for row in ROWS] for i in range(3)}
+    forms = (ROWS, pandas.DataFrame(columns), polars.DataFrame(columns), pyarrow.table(columns))
+    for records in forms:
+        codec = dataset_from_python(records, drop=drop)[1].codec
+        assert list(codec.names) == names
+    ragged = [["a", {}, "b"], ["b", (), "a"]] * 4  # a dropped cell may be anything
+    assert dataset_from_python(ragged, drop=["c2"])[1].codec.names == ("c1", "c3")
+
+
+@pytest.mark.parametrize(
+    ("records", "drop", "message"),
+    [
+        (ROWS, ["c9"], "drop: no column 'c9'; the columns are c1, c2, c3"),
+        (ROWS, ["c1", "c2", "c3"], "drop: no column is left"),
+        (WORDS, ["c1"], "drop is for rows of a table or a frame"),
+        (ROWS, "c1", r"drop must be a list, such as \['c1'\]"),
+    ],
+)
+def test_wrong_drop_is_an_error(records, drop, message):
+    with pytest.raises(InputError, match=message):
+        OneStepModel.fit(records, iterations=4, size=1e4, drop=drop)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_fit_shows_progress_on_a_terminal_only(shown, monkeypatch):
+    errors = io.StringIO()
+    errors.isatty = lambda: shown
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setenv("TERM", "xterm")
+    OneStepModel.fit(WORDS, iterations=4, size=1e4, device="cpu")
+    assert ("100 %" in errors.getvalue()) == shown
+
+
+def test_fit_in_a_notebook_prints_lines(monkeypatch, capsys):
+    monkeypatch.setattr(console_module, "_is_jupyter", lambda: True)
+    OneStepModel.fit(WORDS, iterations=4, size=1e4, device="cpu")
+    assert "100 %  4 of 4 steps" in capsys.readouterr().err
 
 
 def test_interrupted_fit_resumes(tmp_path):

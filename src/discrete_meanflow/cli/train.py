@@ -30,6 +30,8 @@ class Train:
     """Run folder (default: runs/NAME for a file NAME.txt)."""
     resume: Annotated[Path | None, tyro.conf.arg(**optional("RUN"))] = None
     """Run folder to resume, instead of a file."""
+    init: Annotated[Path | None, tyro.conf.arg(**optional("RUN"))] = None
+    """Trained run from whose weights the training starts; its file had the same columns."""
     reading: Annotated[ReadOptions, embedded(ReadOptions)] = field(default_factory=ReadOptions)
     fit: Annotated[FitOptions, embedded(FitOptions)] = field(default_factory=FitOptions)
 
@@ -60,6 +62,7 @@ class Train:
             _train(folder, config, console, distributed)
         except (Interrupted, KeyboardInterrupt) as stop:
             raise type(stop)(f"dmf train --resume {name}") from None
+        config = read_config(folder)  # the steps may have been revised
         for note in (divergence_note(folder), sampling_note(folder, config)):
             if note is not None:
                 print_line(console, f"note: {note}")
@@ -79,7 +82,7 @@ class Train:
         print_line(console, f"{path}: {kind.name}{timing}")
         with file_context(path, self.reading, DataError):
             notes = {"command": self.command}
-            config, card = prepare(folder, kind, dataset, self.fit, distributed, notes)
+            config, card = prepare(folder, kind, dataset, self.fit, distributed, notes, self.init)
         for line in card_lines(card, config, distributed.device):
             print_line(console, f"  {line}")
         return config
@@ -101,6 +104,7 @@ class Train:
     def command(self) -> str:
         """The command that repeats this run, without the folders of this machine."""
         words = ["dmf", "train", self._file.name, *_words(self.reading), *_words(self.fit)]
+        words += [] if self.init is None else ["--init", self.init.name]
         return shlex.join(words)
 
 

@@ -27,6 +27,14 @@ class Sequences(nn.Module, ABC):
     def sample(self, shape: tuple[int, ...], g: torch.Generator) -> State:
         """Independent draws of x1: shape ``(*shape, D)``."""
 
+    @abstractmethod
+    def marginals(self) -> Probs:
+        """``p(x_d)``: shape ``(D, V)``."""
+
+    @abstractmethod
+    def pair_marginals(self) -> Tensor:
+        """``p(x_d, x_{d+1})`` of adjacent positions: shape ``(D - 1, V, V)``."""
+
 
 class Law(Sequences):
     """A distribution in closed form: the ground truth for generated sequences."""
@@ -36,14 +44,6 @@ class Law(Sequences):
     @abstractmethod
     def log_prob(self, x: State) -> Tensor:
         """``log p(x)``: ``(*batch, D) -> (*batch,)``."""
-
-    @abstractmethod
-    def marginals(self) -> Probs:
-        """``p(x_d)``: shape ``(D, V)``."""
-
-    @abstractmethod
-    def pair_marginals(self) -> Tensor:
-        """``p(x_d, x_{d+1})`` of adjacent positions: shape ``(D - 1, V, V)``."""
 
     @abstractmethod
     def posterior(self, evidence: Tensor) -> Probs:

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Callable
 
 import numpy
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from discrete_meanflow.data.law import Sequences, digest
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.types import State
+from discrete_meanflow.types import Probs, State
 
 CHUNK_ROWS = 100_000  # records processed at once, at most
 CHUNK_TOKENS = 1 << 20  # tokens processed at once, at most
@@ -97,6 +98,27 @@ class TokenArray(Sequences):
             len(self.tokens), shape, generator=g, device=self.tokens.device, dtype=torch.long
         )
         return self.tokens[rows].long()
+
+    def marginals(self) -> Probs:
+        """Frequencies of the symbols at each position: shape ``(D, V)``."""
+        return self._frequencies(lambda rows: rows, self.length, self.vocabulary)
+
+    def pair_marginals(self) -> Tensor:
+        """Frequencies of the pairs of adjacent symbols: shape ``(D - 1, V, V)``."""
+        v = self.vocabulary
+        pairs = self._frequencies(
+            lambda rows: rows[:, :-1] * v + rows[:, 1:], self.length - 1, v**2
+        )
+        return pairs.unflatten(-1, (v, v))
+
+    def _frequencies(self, codes: Callable[[Tensor], Tensor], columns: int, n: int) -> Probs:
+        """Frequencies of codes ``0 .. n - 1`` in each of the columns that records become."""
+        counts = torch.zeros(columns * n, dtype=torch.long)
+        offsets = n * torch.arange(columns)
+        for first in range(0, len(self.tokens), chunk_rows(self.length)):
+            rows = self.tokens[first : first + chunk_rows(self.length)].long().cpu()
+            counts += torch.bincount((codes(rows) + offsets).flatten(), minlength=columns * n)
+        return counts.view(columns, n).double() / len(self.tokens)
 
     def extra_repr(self) -> str:
         return (

@@ -12,7 +12,13 @@ from discrete_meanflow.io.array_codec import ArrayCodec, check_integers
 from discrete_meanflow.io.array_kind import Array
 from discrete_meanflow.io.codec import Dataset
 from discrete_meanflow.io.kind import Kind
-from discrete_meanflow.io.table.cells import MISSING, as_text, is_missing, type_of_value
+from discrete_meanflow.io.table.cells import (
+    MISSING,
+    as_text,
+    is_missing,
+    kept_columns,
+    type_of_value,
+)
 from discrete_meanflow.io.table.frames import library_of
 from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
@@ -21,7 +27,10 @@ from discrete_meanflow.io.text_kinds import Lines
 
 
 def dataset_from_python(
-    records: Any, string_kind: Kind | None = None, column_kinds: Mapping[str, str] | None = None
+    records: Any,
+    string_kind: Kind | None = None,
+    column_kinds: Mapping[str, str] | None = None,
+    drop: Sequence[str] = (),
 ) -> tuple[Kind, Dataset]:
     """Find the kind of records in Python, and their codec.
 
@@ -31,6 +40,7 @@ def dataset_from_python(
         string_kind: the kind of records that are strings; lines by default.
         column_kinds: ``levels`` or ``number`` for columns of a table or frame that are not what
             their cells look like.
+        drop: columns of a table or frame to leave out.
     """
     if isinstance(records, str | bytes | Path):
         one = "a file name" if isinstance(records, Path) else "one string"
@@ -38,7 +48,7 @@ def dataset_from_python(
     if (library := library_of(records)) is not None:
         if string_kind is not None:
             raise InputError("data: kind is for a list of strings; pass one column of the frame")
-        names, rows, dtypes = library.read(records)
+        names, rows, dtypes = library.read(records, drop)
         return Table(), _table(names, rows, column_kinds, dtypes=dtypes, frame=library.name)
     if isinstance(records, Mapping):
         raise InputError("data: a dict has no order of records; pass a frame or a list of rows")
@@ -47,9 +57,12 @@ def dataset_from_python(
         raise InputError(f"data: needs at least 2 records, got {len(records)}")
     if all(_is_row(record) for record in records) and string_kind is None:
         names = [f"c{i + 1}" for i in range(len(records[0]))]
-        return Table(), _table(names, _rows(records, len(names)), column_kinds)
-    if column_kinds is not None:
-        raise InputError("data: columns are for rows of a table or a frame")
+        kept = kept_columns(names, drop)
+        rows = _rows(records, len(names), kept)
+        return Table(), _table([names[i] for i in kept], rows, column_kinds)
+    if column_kinds is not None or drop:
+        option = "drop is" if drop else "columns are"
+        raise InputError(f"data: {option} for rows of a table or a frame")
     if all(isinstance(record, str) for record in records):
         kind = string_kind or Lines()
         return kind, kind.of(list(records))
@@ -89,15 +102,15 @@ def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str],
     """The column names and the rows of text of a frame, or of rows with columns ``names``."""
     if (library := library_of(records)) is not None:
         return library.read(records)[:2]
-    return names, _rows(_as_sequence(records), len(names))
+    return names, _rows(_as_sequence(records), len(names), range(len(names)))
 
 
-def _rows(records: Sequence[Sequence[Any]], width: int) -> Rows:
-    """Rows of text from rows of ``width`` values."""
+def _rows(records: Sequence[Sequence[Any]], width: int, kept: Iterable[int]) -> Rows:
+    """Rows of text from the kept values of rows of ``width`` values."""
     for number, row in enumerate(records, 1):
         if len(row) != width:
             raise InputError(f"data: row {number} has {len(row)} cells, not {width}")
-    return Rows(tuple(Cells.of(_texts(records, column)) for column in range(width)))
+    return Rows(tuple(Cells.of(_texts(records, column)) for column in kept))
 
 
 def patterns_from_python(conditions: Any) -> list[Any]:

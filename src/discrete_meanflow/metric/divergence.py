@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from discrete_meanflow.data import Law
+from discrete_meanflow.data import Sequences
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.simplex import multinomial
 from discrete_meanflow.types import Probs, State
@@ -42,22 +42,24 @@ def sampling_floor(p: Probs, draws: int, g: torch.Generator, repeats: int = 200)
     return total_variation(counts / draws, p.double()).mean(0)
 
 
-def marginals(law: Law, states: int) -> Probs:
+def marginals(law: Sequences, states: int) -> Probs:
     """True marginals over ``states`` symbols, zero for a mask: shape ``(D, n)``."""
     return pad(law.marginals().cpu(), (0, states - law.vocabulary))
 
 
-def marginal_tv(y: State, law: Law, states: int | None = None) -> float:
+def marginal_tv(y: State, law: Sequences, states: int | None = None) -> float:
     """Total variation between the marginals of sequences ``(N, D)`` and of the law, averaged.
 
     Args:
         states: number of symbols that y may contain; default: those of the law and a mask.
     """
     states = states or law.vocabulary + 1
-    return total_variation(frequencies(y.T.cpu(), states), marginals(law, states)).mean().item()
+    return (
+        total_variation(frequencies(y.T.cpu().long(), states), marginals(law, states)).mean().item()
+    )
 
 
-def pair_tv(y: State, law: Law, states: int | None = None) -> float:
+def pair_tv(y: State, law: Sequences, states: int | None = None) -> float:
     """Total variation of adjacent pairs, averaged; unlike marginals, it sees dependence.
 
     It is 0 for sequences of one position.
@@ -65,6 +67,7 @@ def pair_tv(y: State, law: Law, states: int | None = None) -> float:
     states = states or law.vocabulary + 1
     if law.length == 1:
         return 0.0
-    codes = (y[:, :-1] * states + y[:, 1:]).T.cpu()
+    y = y.cpu().long()  # tokens may be uint8
+    codes = (y[:, :-1] * states + y[:, 1:]).T
     pairs = pad(law.pair_marginals().cpu(), (0, states - law.vocabulary) * 2).flatten(1)
     return total_variation(frequencies(codes, states**2), pairs).mean().item()

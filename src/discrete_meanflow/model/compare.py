@@ -128,6 +128,7 @@ class Comparison:
             prepare(folder, self.kind, self.dataset, fit, distributed)
         config = read_config(folder)
         train(folder, config, Distributed(device=self.device), on_progress)
+        config = read_config(folder)  # the steps may have been revised
         return self._scored(folder, config, read_weights(folder, config).to(self.device))
 
     def _scored(self, folder: Path, config: Config, kernel: Kernel) -> Json:

@@ -41,15 +41,11 @@ from discrete_meanflow.model.run_folder import Config, read_config, read_weights
 from discrete_meanflow.model.samples import Samples, read_requirements
 from discrete_meanflow.model.table_quality import check_target
 from discrete_meanflow.model.train import train
-from discrete_meanflow.model.training_record import divergence_note, sampling_note
+from discrete_meanflow.model.training_record import divergence_note, sampling_note, steps_done
 from discrete_meanflow.run.json_files import Json
-from discrete_meanflow.run.progress import OnProgress, ProgressEvent
+from discrete_meanflow.run.progress import OnProgress, shown_progress
 from discrete_meanflow.training import Distributed
 from discrete_meanflow.types import Tokens
-
-
-def _ignore(event: ProgressEvent) -> None:
-    """The default callback of a training."""
 
 
 class OneStepModel:
@@ -96,7 +92,8 @@ class OneStepModel:
         tokenizer: str | Path | None = None,
         columns: Mapping[str, str] | None = None,
         constraints: Sequence[str] = (),
-        on_progress: OnProgress = _ignore,
+        drop: Sequence[str] = (),
+        on_progress: OnProgress | None = None,
     ) -> "OneStepModel":
         """Train on records.
 
@@ -120,13 +117,17 @@ class OneStepModel:
             columns: ``levels`` or ``number`` for columns that are not what they look like.
             constraints: what all generated rows satisfy: ``a<=b``, ``together(a,b)`` for
                 combinations that occur in the training data, ``unique(a)`` for a key.
-            on_progress: called with a ``ProgressEvent`` after each block of steps.
+            drop: columns to leave out, such as row identifiers.
+            on_progress: called with a ``ProgressEvent`` after each block of steps; by default
+                progress is shown on a terminal and in a notebook.
         """
         options = FitOptions(
             minutes, iterations, size, batch, accumulate, method, matching, seed, held_out, device
         )
-        chosen, dataset = dataset_from_python(records, _string_kind(kind, tokenizer), columns)
-        codec = dataset.codec.with_constraints(_as_tuple(constraints))
+        chosen, dataset = dataset_from_python(
+            records, _string_kind(kind, tokenizer), columns, _as_tuple("drop", drop)
+        )
+        codec = dataset.codec.with_constraints(_as_tuple("constraints", constraints))
         dataset = replace(dataset, codec=codec)
         if labels is not None:
             dataset = add_classes(dataset, labels)
@@ -135,11 +136,12 @@ class OneStepModel:
         folder = Path(out) if out is not None else Path(temporary or "") / "run"
         try:
             run_folder.check_new_folder(folder)
-            config, card = prepare(folder, chosen, dataset, options, distributed)
-            for hint in ("time", "warning"):
-                if hint in card:
-                    warnings.warn(f"fit: {card[hint]}", stacklevel=2)
-            model = cls._train(folder, config, distributed, on_progress)
+            with shown_progress(folder.name, 0.0, on_progress) as show:
+                config, card = prepare(folder, chosen, dataset, options, distributed)
+                for hint in ("time", "warning"):
+                    if hint in card:
+                        warnings.warn(f"fit: {card[hint]}", stacklevel=2)
+                model = cls._train(folder, config, distributed, show)
         except BaseException as error:
             saved = (folder / run_folder.CHECKPOINTS[0]).exists()  # which the error names
             if temporary is not None and not saved and not isinstance(error, Interrupted):
@@ -151,12 +153,14 @@ class OneStepModel:
 
     @classmethod
     def resume(
-        cls, folder: str | Path, device: str = "auto", on_progress: OnProgress = _ignore
+        cls, folder: str | Path, device: str = "auto", on_progress: OnProgress | None = None
     ) -> "OneStepModel":
         """Continue a run that was stopped, to its end."""
         folder = Path(folder)
-        distributed = Distributed(device=find_device(device))
-        return cls._train(folder, read_config(folder), distributed, on_progress)
+        distributed, config = Distributed(device=find_device(device)), read_config(folder)
+        done = config.plan.work_done(steps_done(folder), 0)
+        with shown_progress(folder.name, done, on_progress) as show:
+            return cls._train(folder, config, distributed, show)
 
     @classmethod
     def _train(
@@ -168,6 +172,7 @@ class OneStepModel:
             raise Interrupted(f"OneStepModel.resume({str(folder)!r})") from None
         if note := divergence_note(folder):
             warnings.warn(note, stacklevel=3)
+        config = read_config(folder)  # the steps may have been revised
         return cls(folder, config, read_weights(folder, config).to(distributed.device))
 
     @classmethod
@@ -231,7 +236,7 @@ class OneStepModel:
             steps,
             seed,
             infill=() if infill is None else (infill,),
-            constraints=_as_tuple(constraints),
+            constraints=_as_tuple("constraints", constraints),
             label=label,
             guidance=guidance,
             temperature=temperature,
@@ -313,10 +318,10 @@ class OneStepModel:
         return export(self.kernel, self.config, Path(path))
 
 
-def _as_tuple(constraints: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(constraints, str):
-        raise InputError(f"constraints must be a list, such as ['{constraints}']")
-    return tuple(constraints)
+def _as_tuple(option: str, values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InputError(f"{option} must be a list, such as ['{values}']")
+    return tuple(values)
 
 
 def _string_kind(kind: str | None, tokenizer: str | Path | None) -> Kind | None:

@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
 from discrete_meanflow.data import Sequences
 from discrete_meanflow.io.codec import Codec
+from discrete_meanflow.model.pace import FEWEST_PAIRS, Pace, PerPart
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import MOST_PAIRS, pair_bytes
 from discrete_meanflow.path import DataPaths
@@ -16,23 +17,6 @@ from discrete_meanflow.sampler import chunk_size
 from discrete_meanflow.training import Problem, Recipe, Trainer
 from discrete_meanflow.training.trace import COMPILE_FROM
 
-
-# How the training time is divided, and how the speed is measured.
-@dataclass(frozen=True)
-class PerPart:
-    """A number for each part of the training, such as its fraction of the time."""
-
-    teacher: float
-    pairs: float  # generating teacher pairs
-    student: float
-    matching: float
-
-
-WITH_MATCHING = PerPart(0.45, 0.08, 0.17, 0.30)
-WITHOUT_MATCHING = PerPart(0.45, 0.15, 0.40, 0.0)
-RESERVED_FRACTION = 0.05  # of the time, for everything else
-FEWEST_STEPS = 100  # of each stage
-FEWEST_PAIRS = 1000
 PAIR_EPOCHS = 2  # of the second stage over the teacher pairs, where steps are counted
 CPU_PAIR_BYTES = 2**29  # of all teacher pairs
 GPU_PAIR_BYTES = 2**32
@@ -44,7 +28,7 @@ MOST_TRIALS = 6
 TRIAL_SECONDS = 4.0  # after which no further trial is made
 PHASE_POINTS = 20  # of a training at which its objective is looked up
 QUICK_STEP = 0.2  # seconds
-MANY_BLOCKS = 20  # from which rounding down to whole blocks is negligible
+FEWEST_BLOCKS = 20  # of a stage, so that its number of steps can be revised
 
 
 def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
@@ -72,10 +56,10 @@ def plan_steps(plan: Plan, codec: Codec, device: str, iterations: int) -> Plan:
 
 def plan_minutes(
     plan: Plan, codec: Codec, data: Sequences, device: str, minutes: float, world_size: int = 1
-) -> tuple[Plan, float]:
+) -> tuple[Plan, Pace]:
     """Time a step of each stage, and set the numbers of steps and pairs to fill the minutes.
 
-    Returns the plan and the minutes that it takes: more than given if the fewest steps take longer.
+    Returns the plan, which takes longer if the fewest steps do, and the pace that was measured.
     Each rank trains on its part of a batch, so that part is timed.
     """
     started = time.monotonic()
@@ -95,35 +79,13 @@ def plan_minutes(
         batch=plan.batch // world_size,
     )
     times = _time_stages(trial, codec, data, device, min(chunk, most))
-    # A captured step is bound to the length of its block, so whole blocks save a second capture.
-    multiple = plan.block if gpu and world_size == plan.accumulate == 1 else 1
+    times = times._replace(pairs=times.pairs / world_size)  # ranks generate pairs in turn
     spent = time.monotonic() - started
-    left = 60 * minutes * (1 - RESERVED_FRACTION) - spent
-    if not distilled:
-        steps = _whole_blocks(left / times.teacher, multiple)
-        plan = replace(trial, batch=plan.batch, teacher_steps=steps)
-        return plan, (spent + steps * times.teacher) / 60
-    pair = times.pairs / world_size  # ranks generate pairs in turn
-    shares = WITH_MATCHING if plan.matching_steps else WITHOUT_MATCHING
-    pairs = max(FEWEST_PAIRS, int(shares.pairs * left / pair))
-    pairs = min(most_pairs(codec, device), pairs)
-    timed = replace(
-        trial,
-        batch=plan.batch,
-        teacher_steps=_whole_blocks(shares.teacher * left / times.teacher, multiple),
-        teacher_pairs=max(chunk, pairs // chunk * chunk) if gpu else pairs,
-        student_steps=_whole_blocks(shares.student * left / times.student, multiple),
-    )
-    if plan.matching_steps:
-        steps = _whole_blocks(shares.matching * left / times.matching, multiple)
-        timed = replace(timed, matching_steps=steps)
-    training = sum(
-        stage.steps * seconds
-        for stage, seconds in zip(
-            timed.stages, (times.teacher, times.student, times.matching), strict=False
-        )
-    )
-    return timed, (spent + training + timed.teacher_pairs * pair) / 60
+    pace = Pace(minutes, spent, times, chunk if gpu else 1, most_pairs(codec, device), gpu)
+    timed = replace(trial, batch=plan.batch)
+    fewest = min(stage.steps for stage in pace.divided(timed, pace.seconds - spent).stages)
+    timed = replace(timed, block=max(1, min(plan.block, fewest // FEWEST_BLOCKS)))
+    return pace.divided(timed, pace.seconds - spent), pace
 
 
 def most_pairs(codec: Codec, device: str) -> int:
@@ -194,10 +156,3 @@ def _fastest(work: Callable[[], object]) -> float:
         work()
         seconds.append(time.monotonic() - before)
     return min(seconds)
-
-
-def _whole_blocks(steps: float, multiple: int) -> int:
-    """At least the fewest steps; a multiple of a block where there are many."""
-    whole = int(steps)
-    few = whole < MANY_BLOCKS * multiple
-    return max(FEWEST_STEPS, whole if few else whole // multiple * multiple)

@@ -38,6 +38,7 @@ EMA_DECAY = 0.999
 MATCHING_WORK = 10 / 3  # of a step of the third stage: student 6, fake network 3, teacher 1 pass
 MATCHING_RATE = 0.15  # learning rate of the third stage over that of the others
 OBSERVED_FRACTION = 0.5  # of the sequences, in which some positions are observed
+STEPS = ("teacher_steps", "student_steps", "matching_steps")  # of the stages
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,11 @@ class Plan:
     def stage_at(self, step: int) -> int:
         """The stage, from 0, in which a step (from 1) of the run is taken."""
         return int(step > self.teacher_steps) + int(step > self.teacher_steps + self.student_steps)
+
+    def with_steps(self, stage: int, steps: int) -> "Plan":
+        """The plan with other steps of a stage; 0 leaves them."""
+        changes: Json = {STEPS[stage]: steps} if steps else {}
+        return replace(self, **changes)
 
     @property
     def parameters(self) -> float:
@@ -265,6 +271,12 @@ class Plan:
             return cls(**{field.name: content[field.name] for field in fields(cls)})
         except (KeyError, TypeError) as error:
             raise InputError(f"the plan lacks {error}") from None
+
+
+def without_steps(plan: Plan) -> Json:
+    """What a plan says besides the lengths of its stages."""
+    lengths = (*STEPS, "teacher_pairs")
+    return {name: value for name, value in plan.describe().items() if name not in lengths}
 
 
 def allowed_symbols(codec: Codec) -> Tensor:

@@ -18,6 +18,7 @@ from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import check_size
 from discrete_meanflow.model.run_folder import Config, create
 from discrete_meanflow.model.sizing import choose_plan, default_size
+from discrete_meanflow.model.warm_start import start_from
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.training import Distributed
 from discrete_meanflow.types import State
@@ -33,10 +34,12 @@ def prepare(
     options: FitOptions,
     distributed: Distributed,
     notes: Mapping[str, str] | None = None,
+    init: Path | None = None,
 ) -> tuple[Config, Json]:
     """Split the data, plan the training and write the run folder.
 
     Returns the config and the data card. ``notes`` are added to the card, such as the command.
+    Training starts from the weights of the run ``init``, if there is one.
     """
     codec, device = dataset.codec, distributed.device
     train, held_out, counts = split_dataset(dataset, options.held_out, options.seed)
@@ -51,16 +54,19 @@ def prepare(
     }
     size = default_size(codec, device, train.numel()) if options.size is None else options.size
     plan = choose_plan(codec, device, size, options, distributed.world_size)
+    pace = start = None
+    if init is not None:
+        plan, start = start_from(init, plan, codec)
     if options.iterations is not None:
         plan = plan_steps(plan, codec, device, options.iterations)
     else:
         data = TokenArray(train, codec.vocabulary)
         minutes = options.minutes
-        plan, taken = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
-        card |= _time_hint(plan, minutes, taken)
+        plan, pace = plan_minutes(plan, codec, data, device, minutes, distributed.world_size)
+        card |= _time_hint(plan, minutes, pace.expected(plan))
     check_size(plan, codec)
     config = Config(kind, codec, plan)
-    create(folder, config, card, train, held_out)
+    create(folder, config, card, train, held_out, pace, start)
     return config, card
 
 

@@ -3,6 +3,8 @@
 - ``config.json``: format version, kind of data, codec, plan
 - ``data.json``: the data card
 - ``environment.json``: versions and machine
+- ``pace.json``: the training time and the measured speed, if the run has a time
+- ``start.safetensors``: the weights of another run that training starts from, if any
 - ``train.safetensors``, ``held_out.safetensors``: tokens
 - ``metrics.jsonl``: one line per block of training; ``tensorboard/`` has the same
 - ``checkpoint-1.safetensors`` to ``checkpoint-3.safetensors``: states of the training stages
@@ -27,6 +29,7 @@ from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.io.kinds import KINDS
 from discrete_meanflow.io.labelled_codec import LabelledCodec
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap
+from discrete_meanflow.model.pace import PACE, Pace
 from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.plan_limits import check_size
 from discrete_meanflow.model.tensor_files import read_metadata, read_tensors, write_tokens
@@ -38,6 +41,7 @@ FORMAT = 6
 CONFIG, CARD, ENVIRONMENT = "config.json", "data.json", "environment.json"
 TRAIN, HELD_OUT = "train.safetensors", "held_out.safetensors"
 CHECKPOINTS = tuple(f"checkpoint-{stage}.safetensors" for stage in (1, 2, 3))
+START = "start.safetensors"
 TRAINING = "training.json"
 WEIGHTS = "weights.safetensors"
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
@@ -82,12 +86,12 @@ class Config:
 def check_new_folder(folder: Path) -> None:
     """Raise unless a new run can be written to the folder."""
     _check_no_run(folder)
-    existed = folder.is_dir()
+    missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
     entries = {name for name in make_folder(folder) if not name.startswith(".")}
-    if not existed:  # created only to test that it can be
-        folder.rmdir()
+    for path in missing:  # created only to test that it can be
+        path.rmdir()
     # A run that was killed while it was created has these files and no others.
-    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT}
+    own = {TRAIN, HELD_OUT, CARD, ENVIRONMENT, PACE, START}
     if entries and not (entries <= own and _is_ours(folder / TRAIN)):
         other = min(entries - own or entries)
         raise InputError(f"{folder} contains other files, such as {other}; choose another --out")
@@ -107,7 +111,15 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def create(folder: Path, config: Config, card: Json, train: State, held_out: State) -> None:
+def create(
+    folder: Path,
+    config: Config,
+    card: Json,
+    train: State,
+    held_out: State,
+    pace: Pace | None = None,
+    start: Kernel | None = None,
+) -> None:
     """Write a new run. The config comes last: a folder that has one is complete."""
     make_folder(folder)
     _check_no_run(folder)  # another process may have created one meanwhile
@@ -115,6 +127,14 @@ def create(folder: Path, config: Config, card: Json, train: State, held_out: Sta
         write_tokens(folder / name, {"tokens": tokens}, config.codec.vocabulary, TOKENS_METADATA)
     write_json(folder / CARD, card)
     write_json(folder / ENVIRONMENT, environment())
+    if pace is not None:
+        pace.write(folder)
+    if start is not None:
+        _write_kernel(folder / START, start)
+    write_config(folder, config)
+
+
+def write_config(folder: Path, config: Config) -> None:
     write_json(folder / CONFIG, config.describe())
 
 
@@ -165,8 +185,20 @@ def copy(folder: Path, target: Path) -> None:
 
 
 def write_weights(folder: Path, kernel: Kernel) -> None:
+    _write_kernel(folder / WEIGHTS, kernel)
+
+
+def _write_kernel(path: Path, kernel: Kernel) -> None:
     weights = {name: p.detach().cpu().contiguous() for name, p in kernel.named_parameters()}
-    write_atomically(folder / WEIGHTS, serialise(weights))
+    write_atomically(path, serialise(weights))
+
+
+def read_start(folder: Path, config: Config) -> Kernel | None:
+    """The kernel that the first stage starts from; None if it starts from random weights."""
+    if not (folder / START).exists():
+        return None
+    plan, codec = config.plan, config.codec
+    return _with_weights(plan.kernel_of(codec, plan.process(codec)), folder / START)
 
 
 def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) -> Kernel:

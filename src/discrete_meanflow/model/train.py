@@ -13,7 +13,18 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.files import folder_lock, remove_temporary_files
 from discrete_meanflow.kernel import FlowMapKernel, Kernel, MatchedFlowMap, StudentAndFake
 from discrete_meanflow.model.metrics_log import MetricsLog
-from discrete_meanflow.model.run_folder import CHECKPOINTS, TRAIN, Config, is_trained, write_weights
+from discrete_meanflow.model.pace import Pace, Timekeeper
+from discrete_meanflow.model.plan import Plan, without_steps
+from discrete_meanflow.model.run_folder import (
+    CHECKPOINTS,
+    TRAIN,
+    Config,
+    is_trained,
+    read_config,
+    read_start,
+    write_config,
+    write_weights,
+)
 from discrete_meanflow.model.tensor_files import read_tokens
 from discrete_meanflow.model.training_record import (
     DIVERGENCE,
@@ -55,9 +66,27 @@ def train(
         kernel = training.train(config.plan.problem(codec, data))
         with distributed.first_before_others() as first:
             if first:
+                if training.timekeeper is not None:
+                    write_config(folder, training.config)
                 write_weights(folder, kernel)  # now the run counts as trained
                 with contextlib.suppress(InputError, ValueError):  # the record is only advice
-                    write_training_record(folder, kernel, config, tokens, training.notes)
+                    write_training_record(folder, kernel, training.config, tokens, training.notes)
+
+
+def _timekeeper(
+    folder: Path, plan: Plan, distributed: Distributed
+) -> tuple[Timekeeper | None, Plan]:
+    """What keeps a run to its training time, and the plan with the steps of its checkpoints.
+
+    A run with a given number of steps has no timekeeper.
+    """
+    pace = Pace.read(folder)
+    if pace is None:
+        return None, plan
+    paths = [folder / name for name in CHECKPOINTS]
+    for stage, path in enumerate(paths):
+        plan = plan.with_steps(stage, checkpoint.iterations_in(path))
+    return Timekeeper(pace, sum(map(checkpoint.seconds_in, paths)), distributed), plan
 
 
 class DivergedError(InputError):
@@ -75,7 +104,9 @@ class RunTraining:
         on_progress: OnProgress,
         stopped: Callable[[], bool],
     ) -> None:
-        self.folder, self.config, self.distributed = folder, config, distributed
+        self.folder, self.distributed = folder, distributed
+        self.timekeeper, plan = _timekeeper(folder, config.plan, distributed)
+        self.config = replace(config, plan=plan)
         self.on_progress = on_progress
         self.stages = Stages([config.plan.seed], distributed, self._on_block, stopped, {})
         self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
@@ -103,12 +134,14 @@ class RunTraining:
             raise self._not_finite(error) from None
 
     def _train(self, first: Problem) -> Kernel:
-        plan = self.config.plan
+        start = read_start(self.folder, self.config)
+        self.stages.kernels = None if start is None else [start]
         teacher = self._stage(0, first)
-        if not plan.system.distilled:
+        if not self.config.plan.system.distilled:
             return teacher
         second = self._distillation(first, teacher) if self._unfinished(1, MATCHING) else first
         student = self._stage(1, second)
+        plan = self.config.plan
         if not plan.matching_steps:
             return student
         matching = plan.matching
@@ -140,8 +173,36 @@ class RunTraining:
     def _stage(self, stage: int, problem: Problem) -> Kernel:
         """Train a stage from its checkpoint to its end."""
         recipe, path = self.config.plan.stages[stage].recipe, self.folder / CHECKPOINTS[stage]
-        kernels = self.stages.train(problem, recipe, path, self.config.describe())
+        settings = self.config.describe()
+        if self.timekeeper is not None:
+            self.timekeeper.begin(
+                self.config.plan, stage, checkpoint.iteration_in(path) / recipe.iterations
+            )
+            settings["plan"] = without_steps(self.config.plan)  # which are revised
+        kernels = self.stages.train(problem, recipe, path, settings)
+        self._plan_rest(stage)
         return copy.deepcopy(kernels[0])
+
+    def _plan_rest(self, stage: int) -> None:
+        """Revise the steps of the stages after one that ended, unless the next has begun."""
+        plan, following = self.config.plan, self.folder / CHECKPOINTS[min(stage + 1, MATCHING)]
+        if self.timekeeper is None or stage + 1 == len(plan.stages) or following.exists():
+            return
+        with self.distributed.first_before_others() as first:
+            if first:
+                plan = self.timekeeper.remaining(plan, stage)
+                write_config(self.folder, replace(self.config, plan=plan))
+        self.config = replace(self.config, plan=read_config(self.folder).plan)
+
+    def _keep_time(self, stage: int) -> None:
+        """Revise the steps of the current stage."""
+        if self.timekeeper is None:
+            return
+        trainer = self.stages.trainer
+        steps = self.timekeeper.steps(trainer)
+        if steps != trainer.recipe.iterations:
+            trainer.revise(steps)
+            self.config = replace(self.config, plan=self.config.plan.with_steps(stage, steps))
 
     def _unfinished(self, *stages: int) -> bool:
         """Whether steps of any of the stages are left."""
@@ -169,6 +230,7 @@ class RunTraining:
     def _on_block(self, losses: list[float], history: Any) -> None:
         stages, codec, loss = self.stages, self.config.codec, losses[0]
         place = self.config.plan.stage_at(stages.iteration)
+        self._keep_time(place)
         stage, path = self.config.plan.stages[place], self.folder / CHECKPOINTS[place]
         if not isinstance(history, dict):
             raise InputError(f"{path} is damaged: it has no history; delete it")

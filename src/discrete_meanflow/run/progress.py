@@ -116,3 +116,26 @@ def progress_printer(console: "Console") -> Iterator[ProgressPrinter]:
     live = console.is_terminal
     with Progress(*columns, console=console, refresh_per_second=2, disable=not live) as bars:
         yield ProgressPrinter(console, bars)
+
+
+@contextmanager
+def shown_progress(
+    name: str, fraction: float, on_progress: OnProgress | None
+) -> Iterator[OnProgress]:
+    """Yield ``on_progress``; if it is None, what a person sees.
+
+    That is a bar on standard error if this is a terminal, lines in a notebook, and nothing
+    elsewhere. ``fraction`` is the work that earlier sessions have done.
+    """
+    if on_progress is not None:
+        yield on_progress
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda event: None
+        return
+    with progress_printer(Console(stderr=True, force_jupyter=False)) as printer:
+        printer.start(name, fraction, "preparing, up to a minute")
+        yield printer

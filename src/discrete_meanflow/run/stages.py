@@ -72,7 +72,7 @@ class Stages:
         self.history = train_resumable(
             self.trainer, saved, settings, self.history, on_block, self.stopped
         )
-        self.finished_steps += recipe.iterations
+        self.finished_steps += self.trainer.iteration
         self.finished_seconds += self.trainer.seconds
         self.iteration, self.seconds = self.finished_steps, self.finished_seconds
         self.kernels = copy.deepcopy(self.trainer.kernels())

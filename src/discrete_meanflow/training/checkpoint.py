@@ -1,6 +1,8 @@
 """The state of a training in one safetensors file, never a pickle."""
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
         "device": trainer.device.type,
         "space": str(trainer.stack.space),
         "iteration": trainer.iteration,
+        "revision": trainer.revision,
         "seconds": trainer.seconds,
         "history": history,
     }
@@ -55,6 +58,7 @@ def load(path: Path, trainer: Trainer, settings: dict[str, Any]) -> Any:
         except RuntimeError as error:
             raise InputError(f"checkpoint {path} is damaged ({error}); delete it") from None
     trainer.iteration, trainer.seconds = note["iteration"], note["seconds"]
+    trainer.revision = note.get("revision")
     return note["history"]
 
 
@@ -76,7 +80,7 @@ def _check_note(
     path: Path, note: dict[str, Any], trainer: Trainer, settings: dict[str, Any]
 ) -> None:
     """Raise an error unless the checkpoint belongs to this training."""
-    iterations, device = trainer.recipe.iterations, trainer.device.type
+    iterations, device = _iterations(note) or trainer.recipe.iterations, trainer.device.type
     if not isinstance(note.get("iteration"), int) or not 0 <= note["iteration"] <= iterations:
         raise InputError(
             f"checkpoint {path} is damaged: its step is not in 0 .. {iterations}; delete it"
@@ -97,16 +101,48 @@ def _check_note(
 
 def iteration_in(path: Path) -> int:
     """The step of a checkpoint; 0 if there is none or it cannot be read."""
+    return int(_number(path, lambda note: note["iteration"]))
+
+
+def seconds_in(path: Path) -> float:
+    """The training time in a checkpoint; 0 if there is none or it cannot be read."""
+    return float(_number(path, lambda note: note["seconds"]))
+
+
+def iterations_in(path: Path) -> int:
+    """The number of steps to which a training was revised; 0 if it was not."""
+    return int(_number(path, _iterations))
+
+
+def _number(path: Path, number: Callable[[dict[str, Any]], float]) -> float:
+    """A number in the note of a checkpoint; 0 if it cannot be read."""
     if not path.is_file():  # opening a pipe would block
         return 0
     try:
         with safe_open(path, framework="pt") as file:
-            return int(json.loads((file.metadata() or {})["note"])["iteration"])
+            found = float(number(json.loads((file.metadata() or {})["note"])))
+            return found if math.isfinite(found) else 0
     except (
         *(SafetensorError, OSError, ValueError, KeyError, TypeError),
-        *(OverflowError, RecursionError),
+        *(OverflowError, RecursionError, InputError),
     ):
         return 0
+
+
+def _iterations(note: dict[str, Any]) -> int:
+    """The number of steps to which a training was revised; 0 if it was not."""
+    revision = note.get("revision")
+    if revision is None:
+        return 0
+    try:
+        iterations, step, place = revision
+        if 0 < int(step) < int(iterations) and 0 <= float(place) <= iterations:
+            return int(iterations)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(
+        f"a checkpoint is damaged: its steps were revised to {revision!r:.40}; delete it"
+    )
 
 
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:

@@ -155,7 +155,7 @@ class Recipe:
         if not 0 <= self.ema_decay < 1:
             raise InputError(f"recipe: ema_decay must lie in [0, 1), got {self.ema_decay}")
 
-    def learning_rate_at(self, step: int) -> float:
+    def learning_rate_at(self, step: float) -> float:
         """Cosine from ``learning_rate`` to ``final_lr_fraction`` of it."""
         fall = (1 + math.cos(math.pi * step / self.iterations)) / 2
         return self.learning_rate * (self.final_lr_fraction + (1 - self.final_lr_fraction) * fall)

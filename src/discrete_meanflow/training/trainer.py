@@ -3,9 +3,10 @@
 import contextlib
 import threading
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -121,6 +122,29 @@ class Trainer:
         )
         self.iteration = 0
         self.seconds = 0.0
+        self.revised_at = 0, 0.0  # step, and its place on the schedule
+
+    def revise(self, iterations: int) -> None:
+        """Change the number of steps. The schedule goes on from its place, slower or faster."""
+        reached = self.place(self.iteration) / self.recipe.iterations
+        self.revision = iterations, self.iteration, reached * iterations
+
+    @property
+    def revision(self) -> tuple[int, int, float] | None:
+        """The revised number of steps, the step of the revision and its place; None if planned."""
+        return (self.recipe.iterations, *self.revised_at) if self.revised_at[0] else None
+
+    @revision.setter
+    def revision(self, revision: tuple[int, int, float] | None) -> None:
+        if revision is not None:
+            iterations, step, place = revision
+            self.revised_at = step, place
+            self.recipe = replace(self.recipe, iterations=iterations)
+
+    def place(self, step: int) -> float:
+        """The place of a step on the schedule, which has as many places as there are steps."""
+        (first, start), last = self.revised_at, self.recipe.iterations
+        return start + (last - start) * (step - first) / (last - first)
 
     def _check_parts(self) -> None:
         """Raise unless each rank's share of a batch has equal parts."""
@@ -153,14 +177,16 @@ class Trainer:
         stream = self._prefetch_stream()
         while self.iteration < self.recipe.iterations:
             started = time.perf_counter()
-            objective = self.problem.objective.at(self.iteration / self.recipe.iterations)
+            objective = self.problem.objective.at(
+                self.place(self.iteration) / self.recipe.iterations
+            )
             if objective is not self.stack.step.objective:
                 self.stack.step.objective, run = objective, None
             paths, self.generators = prefetched or self._next_block(self.iteration)
             steps = len(paths.x)
             rates = torch.tensor(
                 [
-                    (self.recipe.learning_rate_at(i), self.recipe.ema_rate_at(i))
+                    (self.recipe.learning_rate_at(self.place(i)), self.recipe.ema_rate_at(i))
                     for i in range(self.iteration, self.iteration + steps)
                 ],
                 device=self.device,
@@ -259,13 +285,18 @@ class Trainer:
         in_turn = self.device.type == "cpu" and first.x[0].numel() >= LARGE_STEP
         long = self.recipe.iterations >= COMPILE_FROM
         compile = long if self.recipe.compiled is None else self.recipe.compiled
+        plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
+        eager = self._stepwise(self._mean_gradient(plain) if self.accumulates else plain)
         if self.device.type == "cpu" and not compile and self.recipe.iterations < TRACE_FROM:
-            plain = _one_by_one(gradient, len(self.seeds)) if in_turn else gradient
-            return self._stepwise(self._mean_gradient(plain) if self.accumulates else plain)
+            return eager
         members = 1 if in_turn else len(self.seeds)
         example = tree_map(lambda a: a[:members], (self.parameters, self.ema, first))
         worth_it = compile and can_compile(self.device)
-        graph = trace(gradient, *example, fused=worth_it)
+        try:
+            graph = trace(gradient, *example, fused=worth_it)
+        except Exception as error:  # of PyTorch or of the network: the eager step shows the latter
+            _warn_untraced(self.stack.kernels[0], error)
+            return eager
         if self.device.type == "cuda":
             short = self.recipe.compiled is None and len(graph.graph.nodes) < LONG_GRAPH
             if worth_it and short:
@@ -321,6 +352,16 @@ class Trainer:
             step, member = bad[0].tolist()
             loss, seed = losses[step, member].item(), self.seeds[member]
             raise NotFiniteError(loss, self.iteration + step + 1, seed)
+
+
+def _warn_untraced(kernel: Kernel, error: Exception) -> None:
+    """Say that the steps of a kernel run operation by operation, and why."""
+    reason = str(error).strip().partition("\n")[0]
+    warnings.warn(
+        f"the training step of {type(kernel).__name__} cannot be traced, so training is slower: "
+        f"{type(error).__name__}: {reason}",
+        stacklevel=2,
+    )
 
 
 def _one_by_one(step: Gradient, seeds: int) -> Gradient:

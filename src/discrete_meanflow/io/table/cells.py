@@ -90,6 +90,17 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"two columns are named '{twice}'; rename one")
 
 
+def kept_columns(names: Sequence[str], drop: Sequence[str]) -> list[int]:
+    """The numbers of the columns that are not dropped."""
+    for name in drop:
+        if name not in names:
+            raise InputError(f"drop: no column '{name}'; the columns are {', '.join(names)}")
+    kept = [i for i, name in enumerate(names) if name not in drop]
+    if not kept:
+        raise InputError("drop: no column is left; keep at least one")
+    return kept
+
+
 def type_of(column: Iterable[Any]) -> str:
     """Type of a column of values, missing ones apart. Raises InputError if they have several."""
     rows: dict[str, int] = {}  # the first of each type

@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import numpy
 
 from discrete_meanflow.errors import InputError, error_context
-from discrete_meanflow.io.table.cells import MISSING, PARSERS, as_text, check_names, type_of
+from discrete_meanflow.io.table.cells import (
+    MISSING,
+    PARSERS,
+    as_text,
+    check_names,
+    kept_columns,
+    type_of,
+)
 from discrete_meanflow.io.table.rows import Cells, Rows
 
 FIRST, LAST = numpy.array(["0001-01-01", "9999-12-31T23:59:59"], "datetime64[s]")
@@ -93,14 +100,18 @@ class FrameLibrary(ABC):
     def frame(self, columns: Mapping[str, Any]) -> Any:
         """A frame of columns."""
 
-    def read(self, frame: Any) -> tuple[list[str], Rows, tuple[Dtype, ...]]:
-        """The names of the columns, their cells as text, and their types."""
+    def read(
+        self, frame: Any, drop: Sequence[str] = ()
+    ) -> tuple[list[str], Rows, tuple[Dtype, ...]]:
+        """The names of the columns that are not dropped, their cells as text, and their types."""
         columns = self.columns(frame)
         if not columns:
             raise InputError("the table has no columns")
-        names, cells, dtypes = [name for name, _ in columns], [], []
+        names = [name for name, _ in columns]
         check_names(names)
-        for name, column in columns:
+        kept = kept_columns(names, drop)
+        names, cells, dtypes = [names[i] for i in kept], [], []
+        for name, column in (columns[i] for i in kept):
             with error_context(f"column {name}"):
                 type_name, ordered = self.type_name(column), self.is_ordered(column)
                 values, codes = self.distinct(column)

@@ -11,7 +11,7 @@ import numpy
 from discrete_meanflow.errors import InputError, error_context
 from discrete_meanflow.io.content import beginning, iter_line_ends, open_decompressed
 from discrete_meanflow.io.table.arrow_table import ArrowTables, import_pyarrow
-from discrete_meanflow.io.table.cells import MISSING, as_number, check_names
+from discrete_meanflow.io.table.cells import MISSING, as_number, check_names, kept_columns
 from discrete_meanflow.io.table.frame import Dtype
 from discrete_meanflow.io.table.rows import CellIndex, Cells, Rows
 
@@ -47,7 +47,7 @@ def read_table(path: Path, header: bool | None = None, drop: Sequence[str] = ())
     names = first if header else [f"c{i}" for i in range(1, len(first) + 1)]
     with error_context(f"{path}, line {line}"):
         check_names(names)
-    kept = _kept(names, drop)
+    kept = kept_columns(names, drop)
     columns = [_without_nan((below if header else columns)[i]) for i in kept]
     return TableFile([names[i] for i in kept], Rows(tuple(columns)), delimiter, header)
 
@@ -131,17 +131,6 @@ def _find_delimiter(path: Path) -> str:
     return [*consistent_delimiters(lines), *present, ","][0]
 
 
-def _kept(names: Sequence[str], drop: Sequence[str]) -> list[int]:
-    """The numbers of the columns that are not dropped."""
-    for name in drop:
-        if name not in names:
-            raise InputError(f"--drop: no column '{name}'; the columns are {', '.join(names)}")
-    kept = [i for i, name in enumerate(names) if name not in drop]
-    if not kept:
-        raise InputError("--drop: no column is left; keep at least one")
-    return kept
-
-
 def _has_header(first: list[str], below: list[Cells]) -> bool:
     """Guess whether the first row names the columns.
 
@@ -171,8 +160,7 @@ def read_parquet(path: Path, drop: Sequence[str] = ()) -> TableFile:
         with open_decompressed(path) as file:
             # Single-threaded: a thread that reads ahead aborts the process at an early exit.
             content = parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-        kept = _kept(content.column_names, drop)
-        names, rows, dtypes = ArrowTables().read(content.select(kept))
+        names, rows, dtypes = ArrowTables().read(content, drop)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     return TableFile(names, rows, dtypes=dtypes)
