@@ -13,3 +13,11 @@ def printable(text: str) -> str:
         half = LONGEST // 2
         text = f"{text[:half]} ... {text[-half:]}"
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shown(value: object) -> str:
+    """The ``repr`` of a value, or the name of its type if it has none."""
+    try:
+        return repr(value)
+    except Exception:  # a class may raise anything, and Python for an integer of 4,300 digits
+        return f"a value of type {type(value).__name__}"

@@ -84,13 +84,14 @@ class ArrayCodec(Codec):
         cells = split_cells(pattern)
         if len(cells) > self.length:
             raise InputError(f"infill has {len(cells)} positions; records have {self.length}")
+        symbols = {str(symbol): symbol for symbol in range(self.symbols)}
         for position, cell in enumerate(cells):
-            if cell is not None and not (cell.isdecimal() and int(cell) < self.symbols):
+            if cell is not None and cell not in symbols:
                 raise InputError(
-                    f"infill: '{cell}' at position {position} is not an integer from 0 to "
+                    f"infill: '{cell:.40}' at position {position} is not an integer from 0 to "
                     f"{self.symbols - 1}"
                 )
-        return {position: int(cell) for position, cell in enumerate(cells) if cell is not None}
+        return {i: symbols[cell] for i, cell in enumerate(cells) if cell is not None}
 
     def describe(self) -> Json:
         return {"shape": list(self.shape), "symbols": self.symbols}
