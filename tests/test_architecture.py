@@ -15,6 +15,7 @@ SOURCE = ROOT / "src" / "discrete_meanflow"
 REPRODUCTION = ROOT / "reproduction" / "dmf_reproduction"
 # Each part may import parts of lower rank, and itself.
 RANK = {
+    "printable": -1,
     "errors": 0,
     "types": 0,
     "files": 1,

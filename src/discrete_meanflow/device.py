@@ -3,14 +3,15 @@
 import torch
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.printable import shown
 
 
 def choose_device(device: str) -> str:
     """Resolve ``auto`` to CUDA if available, else to the CPU. Availability is checked on use."""
+    if not isinstance(device, str) or device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu or cuda, got {shown(device)}")
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"device must be auto, cpu or cuda, got '{device}'")
     return device
 
 

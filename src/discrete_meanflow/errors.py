@@ -7,9 +7,17 @@ a bug in the library: it exits with 70 and writes a log.
 import contextlib
 from collections.abc import Iterator
 
+from discrete_meanflow.printable import printable
+
 
 class InputError(ValueError):
-    """Invalid input. The message is one line: what is wrong, where, and what to do."""
+    """Invalid input. The message is one line: what is wrong, where, and what to do.
+
+    It may repeat what the user or a file says: it is made printable, and shortened.
+    """
+
+    def __init__(self, message: object) -> None:
+        super().__init__(printable(" ".join(str(message).split())))
 
 
 class DataError(InputError):

@@ -15,12 +15,25 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.printable import shown
 
 MOST_BYTES = 2**30  # of a file that is read into memory at once
 MOST_LINKS = 40  # followed one after the other, as in Linux
+
+
+def check_path(path: Any) -> Path:
+    """A path that a program gives, which may not exist. Raise if no file can have it."""
+    try:
+        checked = Path(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(checked)
+    except (OSError, ValueError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{shown(path)} cannot be the path of a file: {reason}") from None
+    return checked
 
 
 @contextlib.contextmanager

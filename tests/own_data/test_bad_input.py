@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import os
+import resource
 import shutil
 
 import numpy
@@ -21,6 +22,7 @@ from discrete_meanflow.model import run_folder as run
 from discrete_meanflow.model.read import check_one_length
 from discrete_meanflow.model.run_folder import read_weights
 from discrete_meanflow.model.tensor_files import read_tokens
+from discrete_meanflow.model.training_record import steps_done
 from discrete_meanflow.training import checkpoint
 from own_records import FILES, ROWS, train_run, write
 from test_cli import in_process
@@ -240,6 +242,9 @@ PLANS = {
 NOTES = {
     "checkpoint": {"iteration": 10**9}, "deep note": {}, "no generator": {},
     "endless note": {"iteration": float("inf")},
+    "no time": {"iteration": 0, "seconds": float("nan")},
+    "endless time": {"iteration": 0, "seconds": 10**400},
+    "negative time": {"iteration": 0, "seconds": -1},
     "no history": {"iteration": 0, "history": {"first teacher loss": "x"}},
 }  # fmt: skip
 
@@ -332,7 +337,8 @@ def spoil(folder, what):
     ["pickle", "shapes", "no numbers", "whole numbers", "names", "giant", "huge header", "kind",
      "plan", "codec", "json",
      "no count", "a tower", "endless", "deep", "checkpoint", "deep note", "no history",
-     "no generator", "surrogate", "long", "endless note", "odd tokens", "log", "board",
+     "no generator", "no time", "endless time", "negative time", "surrogate",
+     "long", "endless note", "odd tokens", "log", "board",
      "endless log", "a pipe", "a huge log", *PLANS],
 )  # fmt: skip
 def test_a_hostile_run_folder_gives_an_error_of_one_line(
@@ -348,6 +354,30 @@ def test_a_hostile_run_folder_gives_an_error_of_one_line(
     for words in commands[:1] if weights_only else commands:
         code, _, err = in_process(monkeypatch, capsys, *words)
         assert (code, err.count("\n")) == (2, 1), err
+
+
+@pytest.mark.parametrize("from_checkpoint", [False, True])
+def test_a_large_network_in_a_config_takes_no_memory(from_checkpoint, trained, tmp_path):
+    shutil.copytree(trained / "lines", tmp_path / "run")
+    if from_checkpoint:
+        (tmp_path / "run" / run.WEIGHTS).unlink()
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["plan"] |= {"width": 6000, "layers": 4, "heads": 6}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match="too few for the network of config"):
+        OneStepModel.load(tmp_path / "run", "cpu", from_checkpoint=from_checkpoint)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+@pytest.mark.parametrize("iteration", [10**300, -5, 10**9, float("nan")])
+def test_an_absurd_number_of_steps_is_not_reported(iteration, trained, tmp_path):
+    shutil.copytree(trained / "lines", tmp_path / "run")
+    (tmp_path / "run" / run.WEIGHTS).unlink()
+    path = tmp_path / "run" / run.CHECKPOINTS[0]
+    save_file({}, path, {"note": json.dumps({"iteration": iteration})})
+    config = run.read_config(tmp_path / "run")
+    assert 0 <= steps_done(tmp_path / "run", config.plan) <= config.plan.steps
 
 
 def test_tokens_outside_a_column_are_rejected(trained, tmp_path):

@@ -52,11 +52,15 @@ def main() -> None:
     """Run the command in ``sys.argv`` and exit with its code."""
     set_spin_count()
     keep_compiled_code()
-    words = sys.argv[1:]
+    sys.exit(run_guarded(lambda: _run(sys.argv[1:])))
+
+
+def _run(words: list[str]) -> None:
+    """Run the command that the words name."""
     if words == ["--version"]:
         print(f"dmf {__version__}")
-        return
-    sys.exit(run_guarded(lambda: _parse(_commands(words))()))
+    else:
+        _parse(_commands(words))()
 
 
 def set_spin_count() -> None:
@@ -99,14 +103,18 @@ def _parse(commands: dict[str, type]) -> Callable[[], None]:
     choice: Any = Union[types]  # noqa: UP007 - of a tuple
     message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(message):
+        # The parser asks standard output whether it is a terminal; it may be closed.
+        with (
+            contextlib.redirect_stderr(message),
+            contextlib.redirect_stdout(sys.stdout or io.StringIO()),
+        ):
             return tyro.cli(
                 choice, prog="dmf", description=DESCRIPTION, args=list(_attached(sys.argv[1:]))
             )
     except SystemExit as stop:
         if stop.code:
             raise InputError(_one_line(message.getvalue())) from None
-        sys.stdout.flush()  # the help: its reader may have left
+        print(end="", flush=True)  # the help: its reader may have left
         raise
 
 

@@ -6,6 +6,7 @@ from discrete_meanflow.model.comparison_grid import comparison_grid
 from discrete_meanflow.model.evaluation_grids import class_grid, completions_grid, scores_grid
 from discrete_meanflow.model.grid import Grid
 from discrete_meanflow.model.quality_grids import MOST_COLUMNS, columns_grid
+from discrete_meanflow.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,7 +65,7 @@ def _table(title: str | None = None) -> "Table":
     from rich.text import Text
 
     # Narrow: eleven columns fit into eighty characters.
-    heading = None if title is None else Text(title)
+    heading = None if title is None else Text(printable(title))
     return Table(title=heading, title_justify="left", box=None, padding=(0, 1, 0, 0))
 
 
@@ -73,5 +74,5 @@ def _filled(table: "Table", grid: "Grid") -> "Table":
     from rich.text import Text
 
     for row in grid.rows:
-        table.add_row(*(Text(cell.text) for cell in row))
+        table.add_row(*(Text(printable(cell.text)) for cell in row))
     return table

@@ -134,7 +134,7 @@ def _train(folder: Path, config: "Config", console: "Console", distributed: "Dis
     from discrete_meanflow.run.progress import ProgressEvent, progress_printer
 
     with progress_printer(console) as printer:
-        done = config.plan.work_done(steps_done(folder), 0)
+        done = config.plan.work_done(steps_done(folder, config.plan), 0)
         printer.start(folder.name, done, "preparing, up to a minute")
         preview = SamplePreview(config)
 

@@ -19,6 +19,7 @@ from discrete_meanflow.io.codec import MAX_LENGTH, Codec, Dataset, Json
 from discrete_meanflow.io.content import open_decompressed
 from discrete_meanflow.io.infill import split_cells
 from discrete_meanflow.io.layout import Arrangement, Layout, numbered
+from discrete_meanflow.io.unpacking import check_unpacked
 from discrete_meanflow.types import State
 
 # What NumPy and its libraries raise on a damaged file.
@@ -83,13 +84,14 @@ class ArrayCodec(Codec):
         cells = split_cells(pattern)
         if len(cells) > self.length:
             raise InputError(f"infill has {len(cells)} positions; records have {self.length}")
+        symbols = {str(symbol): symbol for symbol in range(self.symbols)}
         for position, cell in enumerate(cells):
-            if cell is not None and not (cell.isdecimal() and int(cell) < self.symbols):
+            if cell is not None and cell not in symbols:
                 raise InputError(
-                    f"infill: '{cell}' at position {position} is not an integer from 0 to "
+                    f"infill: '{cell:.40}' at position {position} is not an integer from 0 to "
                     f"{self.symbols - 1}"
                 )
-        return {position: int(cell) for position, cell in enumerate(cells) if cell is not None}
+        return {i: symbols[cell] for i, cell in enumerate(cells) if cell is not None}
 
     def describe(self) -> Json:
         return {"shape": list(self.shape), "symbols": self.symbols}
@@ -119,14 +121,7 @@ def read_named_array(path: Path, name: str | None = None) -> tuple[numpy.ndarray
         try:
             array = numpy.load(file, allow_pickle=False)
             if isinstance(array, numpy.lib.npyio.NpzFile):
-                if not array.files:
-                    raise InputError(f"{path}: contains no array")
-                names = ", ".join(array.files)
-                if name is not None and name not in array.files:
-                    raise InputError(f"{path}: no array '{name}'; the arrays are {names}")
-                several = len(array.files) > 1
-                name, array = _first_records(array) if name is None else (name, array[name])
-                source = f"{name}, of {names}" if several else None
+                array, source = _from_archive(path, array, name)
         except InputError:
             raise
         except DAMAGED as error:
@@ -136,21 +131,35 @@ def read_named_array(path: Path, name: str | None = None) -> tuple[numpy.ndarray
         except MemoryError:
             raise InputError(f"{path}: its header declares more data than fits in memory") from None
     if not isinstance(array, numpy.ndarray):
-        raise InputError(f"{path}: does not contain an array")
+        raise InputError(f"{path}: {name or 'it'} does not contain an array")
     return array, source
 
 
-def _first_records(arrays: Mapping[str, numpy.ndarray]) -> tuple[str, numpy.ndarray]:
+def _from_archive(path: Path, archive: Any, name: str | None) -> tuple[numpy.ndarray, str | None]:
+    """An array of a .npz, and which of several it is; see ``read_named_array``."""
+    check_unpacked(path, sum(entry.file_size for entry in archive.zip.infolist()))
+    names = ", ".join(archive.files)
+    if name is not None and name not in archive.files:
+        raise InputError(f"{path}: no array '{name}'; the arrays are {names}")
+    name, array = _first_records(archive) if name is None else (name, archive[name])
+    return array, f"{name}, of {names}" if len(archive.files) > 1 else None
+
+
+def _first_records(archive: Mapping[str, Any]) -> tuple[str, Any]:
     """The first integer array with at least two axes, else the first with two axes, else any."""
-    fallback = None
-    for name in arrays:
-        array = arrays[name]  # NumPy loads each array on access
+    best: tuple[str, Any] = "", None
+    most_axes = -1
+    for name in archive:
+        array = archive[name]  # NumPy loads each array on access, and other files as bytes
+        if not isinstance(array, numpy.ndarray):
+            continue
         if array.ndim > 1:
             array = _floats_to_integers(array)
             if array.dtype.kind in INTEGER_KINDS:
                 return name, array
-            fallback = fallback or (name, array)
-    return fallback or next(iter(arrays.items()))
+        if min(array.ndim, 2) > most_axes:
+            best, most_axes = (name, array), min(array.ndim, 2)
+    return best
 
 
 def _floats_to_integers(array: numpy.ndarray) -> numpy.ndarray:

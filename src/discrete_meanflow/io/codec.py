@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.infill import text_of
 from discrete_meanflow.io.layout import Layout
 from discrete_meanflow.io.requirements import NO_REQUIREMENTS, Requirements, Restriction
 from discrete_meanflow.types import State
@@ -72,7 +73,7 @@ class Codec(ABC):
             patterns: see ``parse_infill`` of the codec; all of them hold.
             label: a class, or None.
         """
-        parts = [(f"'{pattern}'", self.parse_infill(pattern)) for pattern in patterns]
+        parts = [(f"'{text_of(pattern)}'", self.parse_infill(pattern)) for pattern in patterns]
         if label is not None:
             parts.append((f"class '{label}'", self.class_tokens(label)))
         fixed: dict[int, int] = {}

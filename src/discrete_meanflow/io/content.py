@@ -4,7 +4,6 @@ Each pass over the records reads the file again, so it need not fit into memory.
 """
 
 import codecs
-import gzip
 import io
 import itertools
 import operator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.io.unpacking import UnpackedFile
 
 CHUNK_BYTES = 1 << 22  # read at once
 GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +31,7 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
         with open(path, "rb") as file:
             gzipped = path.suffix == ".gz" or file.read(2) == GZIP_MAGIC
             file.seek(0)
-            yield gzip.GzipFile(fileobj=file) if gzipped else file  # type: ignore[misc]
+            yield UnpackedFile(path, file) if gzipped else file  # type: ignore[misc]
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(f"cannot read {path}: {reason}") from None

@@ -24,6 +24,7 @@ from discrete_meanflow.io.table.rows import Cells, Rows
 from discrete_meanflow.io.table.table_codec import TableCodec
 from discrete_meanflow.io.table.table_kind import Table
 from discrete_meanflow.io.text_kinds import Lines
+from discrete_meanflow.printable import shown
 
 
 def dataset_from_python(
@@ -76,6 +77,8 @@ def dataset_from_python(
 def _as_sequence(records: Any) -> Any:
     """An array or tensor, or a list of anything else, without the labels of a PyTorch dataset."""
     if isinstance(records, numpy.ndarray | torch.Tensor):
+        if not records.ndim:
+            raise InputError("data: needs records, got a single number")
         return records
     is_dataset = isinstance(records, torch.utils.data.Dataset)
     if is_dataset and not isinstance(records, torch.utils.data.IterableDataset):
@@ -91,7 +94,7 @@ def _check_alike(records: list[Any]) -> None:
     for number, record in enumerate(records, 1):
         differs = isinstance(record, str) != strings or _is_row(record) != rows
         if differs or record is None or isinstance(record, Mapping | bytes):
-            value = "None" if record is None else f"{record!r:.40}"
+            value = "None" if record is None else f"{shown(record):.40}"
             raise InputError(
                 f"data: record {number} is {value}; records must all be strings, rows (lists with "
                 "at least one string) or arrays of whole numbers; a table can also be a frame"
@@ -108,6 +111,8 @@ def rows_from_python(records: Any, names: Sequence[str]) -> tuple[Sequence[str],
 def _rows(records: Sequence[Sequence[Any]], width: int, kept: Iterable[int]) -> Rows:
     """Rows of text from the kept values of rows of ``width`` values."""
     for number, row in enumerate(records, 1):
+        if not isinstance(row, list | tuple | numpy.ndarray):
+            raise InputError(f"data: row {number} is {shown(row):.40}; a row is a list of cells")
         if len(row) != width:
             raise InputError(f"data: row {number} has {len(row)} cells, not {width}")
     return Rows(tuple(Cells.of(_texts(records, column)) for column in kept))

@@ -10,14 +10,23 @@ from typing import Any
 import numpy
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.printable import shown
 
 UNKNOWN = "?"
 ESCAPE = "\\"
 
 
+def text_of(value: Any) -> str:
+    """A value of a pattern as text."""
+    try:
+        return str(value)
+    except ValueError:  # Python writes at most 4,300 digits
+        raise InputError("infill: a number has too many digits") from None
+
+
 def require_string(pattern: Any) -> str:
     if not isinstance(pattern, str):
-        raise InputError(f"infill: must be a string such as 'ma??', got {pattern!r}")
+        raise InputError(f"infill: must be a string such as 'ma??', got {shown(pattern)}")
     return pattern
 
 
@@ -75,7 +84,7 @@ def split_cells(pattern: Any) -> list[str | None]:
     """The cells of ``0,?,3`` or of a nested list, None for each ``?`` or None."""
     if isinstance(pattern, list | tuple | numpy.ndarray):
         flat = numpy.asarray(pattern, dtype=object).ravel()
-        cells = [UNKNOWN if cell is None else str(cell).strip() for cell in flat]
+        cells = [UNKNOWN if cell is None else text_of(cell).strip() for cell in flat]
     else:
         text = require_string(pattern)
         cells = [cell.strip() for cell in text.split(",")] if text else []

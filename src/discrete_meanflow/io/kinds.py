@@ -20,6 +20,6 @@ KINDS: dict[str, type[Kind]] = {
 
 
 def find_kind(name: str) -> Kind:
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise InputError(f"unknown kind '{name}'; choose one of {', '.join(KINDS)}")
     return KINDS[name]()

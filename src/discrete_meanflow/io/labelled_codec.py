@@ -1,7 +1,7 @@
 """Codec of records with classes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from discrete_meanflow.io.array_codec import read_named_array
 from discrete_meanflow.io.codec import Codec, Dataset, Json
 from discrete_meanflow.io.content import LineFile
 from discrete_meanflow.io.layout import Layout
+from discrete_meanflow.io.table.cells import as_text, is_missing, text_problem, type_of_value
+from discrete_meanflow.printable import shown
 from discrete_meanflow.types import State
 
 NO_CLASS = "?"
@@ -123,11 +125,30 @@ def add_classes(dataset: Dataset, classes: Any) -> Dataset:
         return replace(dataset, codec=column)
     if dataset.tokens is not None:
         raise InputError("classes: windows of one text cannot have classes")
-    names = [str(name) for name in (classes.tolist() if hasattr(classes, "tolist") else classes)]
+    names = _class_names(classes)
     if len(names) != len(dataset.records):
         raise InputError(f"classes: {len(names)} classes for {len(dataset.records)} records")
     codec = LabelledCodec(dataset.codec, tuple(sorted(set(names))))
     return replace(dataset, records=(dataset.records, names), codec=codec)
+
+
+def _class_names(classes: Any) -> list[str]:
+    """The name of each class of a list."""
+    classes = classes.tolist() if hasattr(classes, "tolist") else classes
+    if isinstance(classes, str | bytes | Mapping | Set) or not isinstance(classes, Iterable):
+        raise InputError(
+            f"classes: needs a list with the class of each record, or the name of a column of a "
+            f"table, got {shown(classes)}"
+        )
+    names = []
+    for number, name in enumerate(classes, 1):
+        if is_missing(name):
+            raise InputError(f"classes: record {number} has none; name it, or remove the record")
+        with error_context("classes"):
+            names.append(as_text(name, type_of_value(name, number)))
+        if problem := text_problem(names[-1]):
+            raise InputError(f"classes: record {number} {problem}")
+    return names
 
 
 def read_classes(dataset: Dataset, path: Path, label: str) -> Dataset:

@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from discrete_meanflow.device import find_device
 from discrete_meanflow.errors import InputError, Interrupted
+from discrete_meanflow.files import check_path
 from discrete_meanflow.io.from_python import (
     dataset_from_python,
     patterns_from_python,
@@ -42,6 +43,7 @@ from discrete_meanflow.model.samples import Samples, read_requirements
 from discrete_meanflow.model.table_quality import check_target
 from discrete_meanflow.model.train import train
 from discrete_meanflow.model.training_record import divergence_note, sampling_note, steps_done
+from discrete_meanflow.printable import shown
 from discrete_meanflow.run.json_files import Json
 from discrete_meanflow.run.progress import OnProgress, shown_progress
 from discrete_meanflow.training import Distributed
@@ -131,9 +133,11 @@ class OneStepModel:
         dataset = replace(dataset, codec=codec)
         if labels is not None:
             dataset = add_classes(dataset, labels)
+        if not callable(on_progress):
+            raise InputError(f"on_progress must be a function, got {shown(on_progress)}")
         distributed = Distributed(device=find_device(options.device))
         temporary = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
-        folder = Path(out) if out is not None else Path(temporary or "") / "run"
+        folder = check_path(out) if temporary is None else temporary / "run"
         try:
             run_folder.check_new_folder(folder)
             with shown_progress(folder.name, 0.0, on_progress) as show:
@@ -156,9 +160,9 @@ class OneStepModel:
         cls, folder: str | Path, device: str = "auto", on_progress: OnProgress | None = None
     ) -> "OneStepModel":
         """Continue a run that was stopped, to its end."""
-        folder = Path(folder)
+        folder = check_path(folder)
         distributed, config = Distributed(device=find_device(device)), read_config(folder)
-        done = config.plan.work_done(steps_done(folder), 0)
+        done = config.plan.work_done(steps_done(folder, config.plan), 0)
         with shown_progress(folder.name, done, on_progress) as show:
             return cls._train(folder, config, distributed, show)
 
@@ -186,13 +190,14 @@ class OneStepModel:
             device: auto, cpu or cuda.
             from_checkpoint: use the newest checkpoint if training is not finished.
         """
-        config = read_config(Path(folder))
-        kernel = read_weights(Path(folder), config, from_checkpoint).to(find_device(device))
-        return cls(Path(folder), config, kernel)
+        folder = check_path(folder)
+        config = read_config(folder)
+        kernel = read_weights(folder, config, from_checkpoint).to(find_device(device))
+        return cls(folder, config, kernel)
 
     def save(self, folder: str | Path) -> None:
         """Copy the run folder."""
-        run_folder.copy(self.folder, Path(folder))
+        run_folder.copy(self.folder, check_path(folder))
 
     def sample(
         self,
@@ -305,7 +310,7 @@ class OneStepModel:
             lm_steps: training steps of a reference language model that measures bits per symbol.
             target: column of a table whose prediction measures the utility of samples.
         """
-        options = EvaluateOptions(n, tuple(steps), seed, lm_steps)
+        options = EvaluateOptions(n, cast(tuple[int, ...], steps), seed, lm_steps)
         kept = self.config.plan.evaluated_steps(self.config.codec, options.steps)
         options = replace(options, steps=kept)
         check_target(self.config.codec, target)
@@ -315,12 +320,14 @@ class OneStepModel:
 
     def export(self, path: str | Path) -> float:
         """Write one ONNX graph, noise in, probabilities out; return its error against PyTorch."""
-        return export(self.kernel, self.config, Path(path))
+        return export(self.kernel, self.config, check_path(path))
 
 
 def _as_tuple(option: str, values: Sequence[str]) -> tuple[str, ...]:
     if isinstance(values, str):
         raise InputError(f"{option} must be a list, such as ['{values}']")
+    if not isinstance(values, Sequence) or not all(isinstance(x, str) for x in values):
+        raise InputError(f"{option} must be a list of strings, got {shown(values)}")
     return tuple(values)
 
 
@@ -328,10 +335,6 @@ def _string_kind(kind: str | None, tokenizer: str | Path | None) -> Kind | None:
     """The kind of strings, if the user names one."""
     if tokenizer is None:
         return None if kind is None else find_kind(kind)
-    if not isinstance(tokenizer, str | Path):
-        raise InputError(
-            f"tokenizer must be the name of a JSON file, got {type(tokenizer).__name__}"
-        )
     if kind not in (None, "lines", "tokenised"):
         raise InputError(f"a tokenizer is for lines, not for {kind}")
-    return Tokenised(Path(tokenizer))
+    return Tokenised(check_path(tokenizer))

@@ -6,11 +6,13 @@ The commands take their help from the docstrings. Fields are annotated with the 
 
 import math
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
 from discrete_meanflow.errors import InputError
+from discrete_meanflow.printable import shown
 
 LARGEST_SEED = 2**63 - 1
 LARGEST_BATCH = 2**20
@@ -47,10 +49,10 @@ class _Checked:
         if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise InputError(f"{name} must be a whole number, got {value!r}")
+            raise InputError(f"{name} must be a whole number, got {shown(value)}")
         if not least <= int(value) <= most:
             limit = f"at least {least}" if most >= LARGEST_STEPS else f"from {least} to {most:,}"
-            raise InputError(f"{name} must be {limit}, got {value}")
+            raise InputError(f"{name} must be {limit}, got {shown(int(value))}")
         object.__setattr__(self, name, int(value))
 
     def _real(self, name: str, least: float, most: float) -> None:
@@ -58,10 +60,16 @@ class _Checked:
         if value is getattr(type(self), name):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise InputError(f"{name} must be a number, got {value!r}")
-        if not least <= float(value) <= most:
-            raise InputError(f"{name} must be from {least:g} to {most:g}, got {float(value):g}")
+            raise InputError(f"{name} must be a number, got {shown(value)}")
+        if not least <= value <= most:  # type: ignore[operator]
+            raise InputError(f"{name} must be from {least:g} to {most:g}, got {shown(value)}")
         object.__setattr__(self, name, float(value))
+
+    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, str) or value not in choices:  # an array is in no tuple
+            known = ", ".join(choices)
+            raise InputError(f"unknown {name} {shown(value)}; known: {known}")
 
 
 @dataclass(frozen=True)
@@ -139,11 +147,9 @@ class FitOptions(_Checked):
         self._real("size", SMALLEST_SIZE, LARGEST_SIZE)
         self._whole("batch", 1, LARGEST_BATCH)
         self._whole("accumulate", 1)
-        if self.matching not in get_args(Matching):
-            raise InputError(f"matching must be auto, yes or no, got {self.matching!r}")
-        if self.method not in get_args(MethodName):
-            known = ", ".join(get_args(MethodName))
-            raise InputError(f"unknown method {self.method!r}; known: {known}")
+        self._one_of("matching", get_args(Matching))
+        self._one_of("method", get_args(MethodName))
+        self._one_of("device", get_args(Device))
         if self.matching == "yes" and self.method != FitOptions.method:
             raise InputError(
                 f"matching is a stage of method {FitOptions.method}; leave it out with method "
@@ -205,13 +211,13 @@ class SampleOptions(_Checked):
         self._whole("steps", 1)
         self._whole("seed", 0, LARGEST_SEED)
         if not isinstance(self.infill, tuple):
-            raise InputError(f"infill must be a tuple of patterns, got {self.infill!r}")
+            raise InputError(f"infill must be a tuple of patterns, got {shown(self.infill)}")
         self._real("guidance", 0, LARGEST_GUIDANCE)
         # The logit processors check the ranges of these two.
         self._real("temperature", -math.inf, math.inf)
         self._real("top_p", -math.inf, math.inf)
         if not isinstance(self.refine, bool):
-            raise InputError(f"refine must be True or False, got {self.refine!r}")
+            raise InputError(f"refine must be True or False, got {shown(self.refine)}")
 
 
 @dataclass(frozen=True)
@@ -237,8 +243,10 @@ class EvaluateOptions(_Checked):
         self._whole("lm_steps", 0)
         if 0 < self.lm_steps < FEWEST_LM_STEPS:
             raise InputError(f"lm_steps must be 0 or at least {FEWEST_LM_STEPS}")
-        steps = tuple(SampleOptions(steps=k).steps or k for k in self.steps)
-        if not steps or len(set(steps)) < len(steps):
+        if not isinstance(self.steps, Iterable):
+            raise InputError(f"steps must be a list of numbers, got {shown(self.steps)}")
+        steps = tuple(SampleOptions(steps=k).steps or 0 for k in self.steps)
+        if not all(steps) or not steps or len(set(steps)) < len(steps):
             values = " ".join(map(str, steps)) or "none"
             raise InputError(f"steps must be distinct numbers from 1, got {values}")
         object.__setattr__(self, "steps", steps)

@@ -15,6 +15,7 @@ from discrete_meanflow.io.labelled_codec import read_classes
 from discrete_meanflow.io.table.table_kind import Table
 from discrete_meanflow.io.text_kinds import Tokenised, TokenisedWindows, Windows
 from discrete_meanflow.model.options import ReadOptions
+from discrete_meanflow.printable import printable
 
 # Options that only one kind of data has.
 OPTION_KINDS: dict[str, type[Kind]] = {
@@ -49,7 +50,7 @@ def file_context(
         yield
     except errors as error:
         names = (path, options.tokenizer or path)
-        is_named = any(str(name) in str(error) for name in names)
+        is_named = any(printable(str(name)) in str(error) for name in names)
         raise InputError(f"{error}" if is_named else f"{path}: {error}") from None
 
 

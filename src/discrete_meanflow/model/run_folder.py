@@ -23,7 +23,7 @@ from safetensors.torch import save as serialise
 from torch import Tensor
 
 from discrete_meanflow.errors import InputError, error_context
-from discrete_meanflow.files import make_folder, write_atomically
+from discrete_meanflow.files import check_regular_file, make_folder, write_atomically
 from discrete_meanflow.io.codec import Codec
 from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.io.kinds import KINDS
@@ -212,9 +212,11 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
     checkpoints = [folder / name for name in CHECKPOINTS if (folder / name).exists()]
     try:
         if is_trained(folder):
+            _check_file_size(folder / WEIGHTS, config)
             kernel = _with_weights(config.plan.kernel(config.codec), folder / WEIGHTS)
         else:
             newest = _newest(folder, checkpoints, from_checkpoint)
+            _check_file_size(newest, config)
             kernel = _from_checkpoint(config, newest)
             if newest.name == CHECKPOINTS[2]:  # it trains the step (0, 1) of the second stage's map
                 flow_map = _from_checkpoint(config, folder / CHECKPOINTS[1])
@@ -229,6 +231,18 @@ def read_weights(folder: Path, config: Config, from_checkpoint: bool = False) ->
 
 class _WeightsError(InputError):
     """Weights that are missing, damaged or of another network."""
+
+
+def _check_file_size(path: Path, config: Config) -> None:
+    """Raise if a file is too small for a network of the plan, before memory is allocated for it."""
+    check_regular_file(path)
+    smallest = min(dtype.itemsize for dtype in WEIGHT_DTYPES)
+    needed = smallest * config.plan.parameter_count(config.codec)
+    if path.stat().st_size < needed:
+        raise _WeightsError(
+            f"{path} has {path.stat().st_size:,} bytes, too few for the network of {CONFIG}, "
+            f"which needs {needed:,}"
+        )
 
 
 def _from_checkpoint(config: Config, path: Path) -> Kernel:

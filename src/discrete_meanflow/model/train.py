@@ -109,7 +109,9 @@ class RunTraining:
         self.config = replace(config, plan=plan)
         self.on_progress = on_progress
         self.stages = Stages([config.plan.seed], distributed, self._on_block, stopped, {})
-        self.log = MetricsLog(folder, steps_done(folder)) if distributed.first else None
+        self.log = (
+            MetricsLog(folder, steps_done(folder, config.plan)) if distributed.first else None
+        )
 
     @property
     def notes(self) -> Json:
@@ -215,7 +217,7 @@ class RunTraining:
 
     def _distillation(self, first: Problem, teacher: Kernel) -> Problem:
         """The second stage, with its teacher pairs."""
-        plan, done = self.config.plan, steps_done(self.folder)
+        plan, done = self.config.plan, steps_done(self.folder, self.config.plan)
 
         def stop(fraction: float) -> bool:
             if self.distributed.first:

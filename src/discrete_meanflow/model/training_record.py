@@ -16,6 +16,7 @@ from discrete_meanflow.errors import InputError
 from discrete_meanflow.kernel import Kernel
 from discrete_meanflow.metric.two_samples import empirical_tv
 from discrete_meanflow.model.options import SampleOptions
+from discrete_meanflow.model.plan import Plan
 from discrete_meanflow.model.run_folder import CHECKPOINTS, CONFIG, TRAINING, Config, is_trained
 from discrete_meanflow.model.sampling import sample_tokens
 from discrete_meanflow.run.json_files import Json, read_json, write_json
@@ -134,9 +135,12 @@ def _affordable(config: Config) -> int:
     return max(FEWEST_RECORDS, min(MOST_RECORDS, int(MOST_OPERATIONS / record)))
 
 
-def steps_done(folder: Path) -> int:
-    """Optimiser steps of all stages so far, read from the checkpoints."""
-    return sum(checkpoint.iteration_in(folder / name) for name in CHECKPOINTS)
+def steps_done(folder: Path, plan: Plan) -> int:
+    """Optimiser steps of all stages so far, read from the checkpoints; no more than planned."""
+    stages = zip(CHECKPOINTS, plan.stages, strict=False)  # there may be fewer stages
+    return sum(
+        max(0, min(checkpoint.iteration_in(folder / name), stage.steps)) for name, stage in stages
+    )
 
 
 def sampling_note(
@@ -151,7 +155,7 @@ def sampling_note(
         return _poor_note(folder, config, steps)
     if not (folder / CONFIG).exists():  # moved or deleted since it was loaded
         return None
-    done = f"{steps_done(folder):,} of {config.plan.steps:,} steps"
+    done = f"{steps_done(folder, config.plan):,} of {config.plan.steps:,} steps"
     note = f"training of {folder} is not finished ({done}), so samples may be poor"
     distilled = config.plan.system.distilled
     if distilled and steps < MANY_STEPS and not (folder / CHECKPOINTS[1]).exists():

@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from discrete_meanflow.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,13 +69,17 @@ OnProgress = Callable[[ProgressEvent], None]
 
 def print_line(console: "Console", line: str) -> None:
     """Print a line without markup, colours and line breaks."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def say(line: str) -> None:
-    """Print a line to standard error, if it is open: print would use standard output."""
+    """Print a line to standard error, if that is possible.
+
+    Without standard error, print would use standard output.
+    """
     if sys.stderr is not None:
-        print(line, file=sys.stderr)
+        with suppress(OSError):
+            print(printable(line), file=sys.stderr)
 
 
 class ProgressPrinter:
@@ -88,7 +94,9 @@ class ProgressPrinter:
         """Show a bar before its first event, at the fraction that earlier sessions have done."""
         # Passed at creation, so that rich does not count earlier work as speed.
         done = int(TOTAL * fraction)
-        self.tasks[name] = self.bars.add_task(name, total=TOTAL, completed=done, numbers=text)
+        self.tasks[name] = self.bars.add_task(
+            printable(name), total=TOTAL, completed=done, numbers=text
+        )
         self.tenths[name] = int(10 * fraction)
 
     def __call__(self, event: ProgressEvent) -> None:

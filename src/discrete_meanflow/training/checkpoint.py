@@ -16,6 +16,7 @@ from discrete_meanflow.files import write_atomically
 from discrete_meanflow.training.trainer import Trainer
 
 FORMAT = "discrete-meanflow training state 2"
+MOST_SECONDS = 1e10  # 300 years; more is damage
 
 
 def state(trainer: Trainer, settings: dict[str, Any], history: Any) -> bytes:
@@ -85,8 +86,11 @@ def _check_note(
         raise InputError(
             f"checkpoint {path} is damaged: its step is not in 0 .. {iterations}; delete it"
         )
-    if not isinstance(note.get("seconds"), int | float) or "history" not in note:
-        raise InputError(f"checkpoint {path} is damaged: no time or history; delete it")
+    seconds = note.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= MOST_SECONDS:
+        raise InputError(f"checkpoint {path} is damaged: its time is {seconds!r}; delete it")
+    if "history" not in note:
+        raise InputError(f"checkpoint {path} is damaged: no history; delete it")
     if note.get("settings") != settings:
         raise InputError(f"checkpoint {path} belongs to other settings; choose another folder")
     space = str(trainer.stack.space)

@@ -78,15 +78,17 @@ class ArrowTables(FrameLibrary):
 def _values(array: Any, codes: numpy.ndarray) -> list[Any]:
     """The values of distinct scalars."""
     arrow, _ = import_pyarrow()
-    if arrow.types.is_date(array.type) or arrow.types.is_timestamp(array.type):
+    try:
         if arrow.types.is_date64(array.type):
             array = array.cast(arrow.date32())
-        return moments(array.to_numpy(zero_copy_only=False), codes)
-    if arrow.types.is_floating(array.type):
-        return list(array.to_numpy(zero_copy_only=False))
-    try:
+        if arrow.types.is_date(array.type) or arrow.types.is_timestamp(array.type):
+            return moments(array.to_numpy(zero_copy_only=False), codes)
+        if arrow.types.is_floating(array.type):
+            return list(array.to_numpy(zero_copy_only=False))
         return list(array.to_pylist())
-    except ValueError as error:  # times with nanoseconds
+    except InputError:
+        raise
+    except ValueError as error:  # times with nanoseconds, dates that are out of range
         raise InputError(str(error)) from None
 
 

@@ -17,6 +17,7 @@ from discrete_meanflow.io.table.number_format import (
     is_plain_number,
 )
 from discrete_meanflow.io.table.rows import Cells, Rows
+from discrete_meanflow.printable import shown
 
 ColumnKind = Literal["levels", "number"]
 MAX_LEVELS = 200_000  # of a column that has no numbers
@@ -35,11 +36,13 @@ def choose_columns(
         types: of the values, if known; else they follow from the text.
         kinds: ``levels`` or ``number``, for columns that the user decides.
     """
-    kinds = kinds or {}
+    kinds = {} if kinds is None else kinds
+    if not isinstance(kinds, Mapping):
+        raise InputError(f"columns must be a dict such as {{'age': 'levels'}}, got {shown(kinds)}")
     for name, kind in kinds.items():
         if name not in names:
             raise InputError(f"--columns: no column '{name}'; the columns are {', '.join(names)}")
-        if kind not in get_args(ColumnKind):
+        if not isinstance(kind, str) or kind not in get_args(ColumnKind):
             raise InputError(f"--columns {name}={kind}: choose {' or '.join(get_args(ColumnKind))}")
     columns = zip(names, Rows.of(rows).columns, types or ("",) * len(names), strict=True)
     return tuple(_choose(name, cells, type_, kinds.get(name)) for name, cells, type_ in columns)

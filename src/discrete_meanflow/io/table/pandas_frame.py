@@ -51,7 +51,7 @@ class PandasFrames(FrameLibrary):
         import pandas
 
         if isinstance(column.dtype, pandas.CategoricalDtype):
-            values, _ = self.distinct(column.cat.categories.to_series())
+            values, _ = self.distinct(_values(column.cat.categories))
             return values, column.cat.codes.to_numpy()
         if column.dtype == numpy.dtype(object):
             type_of(column.tolist())  # raises for a row of another type
@@ -76,6 +76,14 @@ class PandasFrames(FrameLibrary):
         import pandas
 
         return pandas.DataFrame(columns)
+
+
+def _values(categories: Any) -> Any:
+    """Categories as a column."""
+    try:
+        return categories.to_series()
+    except UnicodeEncodeError:
+        raise InputError("has a category with a lone surrogate; rename it") from None
 
 
 def _in_utc(column: Any) -> Any:

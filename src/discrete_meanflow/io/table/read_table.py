@@ -4,7 +4,7 @@ import csv
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -14,6 +14,7 @@ from discrete_meanflow.io.table.arrow_table import ArrowTables, import_pyarrow
 from discrete_meanflow.io.table.cells import MISSING, as_number, check_names, kept_columns
 from discrete_meanflow.io.table.frame import Dtype
 from discrete_meanflow.io.table.rows import CellIndex, Cells, Rows
+from discrete_meanflow.io.unpacking import check_unpacked
 
 DELIMITERS = (";", "\t", ",")  # the comma last: numbers may contain it
 SPACE = " "  # a delimiter only if every cell is a number
@@ -159,8 +160,17 @@ def read_parquet(path: Path, drop: Sequence[str] = ()) -> TableFile:
     try:
         with open_decompressed(path) as file:
             # Single-threaded: a thread that reads ahead aborts the process at an early exit.
-            content = parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+            table = parquet.ParquetFile(file, pre_buffer=False)
+            check_unpacked(path, _decoded_bytes(table.metadata))
+            content = table.read(use_threads=False)
         names, rows, dtypes = ArrowTables().read(content, drop)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     return TableFile(names, rows, dtypes=dtypes)
+
+
+def _decoded_bytes(metadata: Any) -> int:
+    """Bytes that a Parquet file takes in memory, at least: equal cells are stored once."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    pages = sum(group.total_byte_size for group in groups)
+    return int(max(pages, 4 * metadata.num_rows * metadata.num_columns))

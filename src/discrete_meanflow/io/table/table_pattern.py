@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from discrete_meanflow.errors import InputError
-from discrete_meanflow.io.infill import split_assignments
+from discrete_meanflow.io.infill import split_assignments, text_of
 from discrete_meanflow.io.requirements import Restriction
 from discrete_meanflow.io.table.cells import MISSING, is_missing
 from discrete_meanflow.io.table.column import Column
 from discrete_meanflow.io.table.order import SIGNS, is_ordered
 from discrete_meanflow.io.table.restrictions import OneOf, Range
+from discrete_meanflow.printable import shown
 
 RANGE = re.compile(rf"({'|'.join(SIGNS)})(.*)", re.DOTALL)
 
@@ -38,7 +39,7 @@ class TablePattern:
         if not isinstance(pattern, Mapping | str):
             raise InputError(
                 "infill: must name columns, as 'colour=red' or {'colour': 'red'}, "
-                f"got {pattern!r}"
+                f"got {shown(pattern)}"
             )
         numbers = {column.name: i for i, column in enumerate(columns)}
         cells: list[tuple[int, str]] = []
@@ -72,9 +73,9 @@ def _assignments(
         return
     for name, value in pattern.items():
         if isinstance(value, list | tuple | set | frozenset):
-            yield str(name), [MISSING if is_missing(x) else str(x) for x in value], True
+            yield str(name), [MISSING if is_missing(x) else text_of(x) for x in value], True
         elif value is not None or str(name) not in names:
-            yield str(name), str(value).split("|"), False
+            yield str(name), text_of(value).split("|"), False
 
 
 def _parse(
