@@ -133,7 +133,7 @@ class OneStepModel:
         dataset = replace(dataset, codec=codec)
         if labels is not None:
             dataset = add_classes(dataset, labels)
-        if not callable(on_progress):
+        if on_progress is not None and not callable(on_progress):
             raise InputError(f"on_progress must be a function, got {shown(on_progress)}")
         distributed = Distributed(device=find_device(options.device))
         temporary = Path(tempfile.mkdtemp(prefix="dmf-")) if out is None else None
