@@ -31,7 +31,7 @@ import torch
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.detect import detect
-from discrete_meanflow.model.options import ReadOptions
+from discrete_meanflow.model.options import KindName, ReadOptions
 from discrete_meanflow.model.read import read_dataset
 
 Case = Callable[[random.Random, Path], object]
@@ -46,7 +46,7 @@ TABLE = pandas.DataFrame(
     }
 )
 ARRAY = numpy.random.default_rng(0).integers(0, 3, (48, 2, 3))
-TINY = {"iterations": 2, "size": 1e4, "batch": 8, "device": "cpu"}
+TINY: dict[str, Any] = {"iterations": 2, "size": 1e4, "batch": 8, "device": "cpu"}
 TOKENS = (
     "", "0", "-1", "1e999", "9" * 5000, "NaN", "\0", "\ud800", "\x1b[2J", "\r", "\n", '"', ",", "?",
     "{", "2024-02-30", "9999999-01-01", "x" * 100_000,
@@ -104,7 +104,15 @@ def mutated(rng: random.Random, content: bytes) -> bytes:
 
 def file_case(files: list[Path]) -> Case:
     """Read a damaged file, by its name or as another kind."""
-    kinds = (*("auto",) * 6, "lines", "windows", "smiles", "fasta", "table", "array")
+    kinds: tuple[KindName, ...] = (
+        *("auto",) * 6,
+        "lines",
+        "windows",
+        "smiles",
+        "fasta",
+        "table",
+        "array",
+    )
 
     def case(rng: random.Random, folder: Path) -> None:
         source = rng.choice(files)

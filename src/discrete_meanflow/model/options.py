@@ -41,6 +41,12 @@ def optional(metavar: str, **shown: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help_behavior_hint": "", **shown}
 
 
+def check_flag(name: str, value: object) -> None:
+    """Raise unless a value is True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {shown(value)}")
+
+
 class _Checked:
     """Checks of fields without their defaults; numpy's numbers become plain Python numbers."""
 
@@ -216,8 +222,7 @@ class SampleOptions(_Checked):
         # The logit processors check the ranges of these two.
         self._real("temperature", -math.inf, math.inf)
         self._real("top_p", -math.inf, math.inf)
-        if not isinstance(self.refine, bool):
-            raise InputError(f"refine must be True or False, got {shown(self.refine)}")
+        check_flag("refine", self.refine)
 
 
 @dataclass(frozen=True)
