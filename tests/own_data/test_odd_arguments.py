@@ -63,7 +63,7 @@ def test_odd_options_of_samples_are_one_line(options):
 def test_steps_are_any_whole_numbers():
     assert EvaluateOptions(steps=[numpy.int64(1), numpy.uint8(4)]).steps == (1, 4)
     assert FitOptions(batch=numpy.int64(8)).batch == 8
-    for steps in (None, 5, "ab", [None], [1.5]):
+    for steps in (None, 5, numpy.array(5), "ab", [None], [1.5]):
         with pytest.raises(InputError, match="steps must be"):
             EvaluateOptions(steps=steps)
 
