@@ -22,7 +22,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy
 import pandas
@@ -104,7 +104,15 @@ def mutated(rng: random.Random, content: bytes) -> bytes:
 
 def file_case(files: list[Path]) -> Case:
     """Read a damaged file, by its name or as another kind."""
-    kinds: list[KindName] = [*get_args(KindName), "auto", "auto", "auto", "auto", "auto"]
+    kinds: tuple[KindName, ...] = (
+        *("auto",) * 6,
+        "lines",
+        "windows",
+        "smiles",
+        "fasta",
+        "table",
+        "array",
+    )
 
     def case(rng: random.Random, folder: Path) -> None:
         source = rng.choice(files)

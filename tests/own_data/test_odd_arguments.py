@@ -3,6 +3,7 @@
 import numpy
 import pandas
 import pytest
+import torch
 
 from discrete_meanflow import OneStepModel
 from discrete_meanflow.errors import InputError
@@ -62,7 +63,7 @@ def test_odd_options_of_samples_are_one_line(options):
 def test_steps_are_any_whole_numbers():
     assert EvaluateOptions(steps=[numpy.int64(1), numpy.uint8(4)]).steps == (1, 4)
     assert FitOptions(batch=numpy.int64(8)).batch == 8
-    for steps in (None, 5, "ab", [None], [1.5]):
+    for steps in (None, 5, numpy.array(5), "ab", [None], [1.5]):
         with pytest.raises(InputError, match="steps must be"):
             EvaluateOptions(steps=steps)
 
@@ -83,6 +84,30 @@ def test_odd_patterns_are_one_line(kind, pattern, trained):
 def test_odd_rows_are_one_line(rows, trained):
     with pytest.raises(InputError, match="data"):
         OneStepModel.load(trained / "table", "cpu").fill(rows)
+
+
+@pytest.mark.parametrize(
+    "flag", [None, 1, "yes", numpy.array([1, 2]), pandas.DataFrame({"a": [1]})]
+)
+def test_flags_are_true_or_false(flag, trained):
+    model = OneStepModel.load(trained / "lines", "cpu")
+    for call in (
+        lambda: model.sample(labels=flag),
+        lambda: OneStepModel.load(trained / "lines", from_checkpoint=flag),
+    ):
+        with pytest.raises(InputError, match="must be True or False"):
+            call()
+
+
+def test_choices_are_strings():
+    for name in ("method", "matching", "device"):
+        for value in (None, [], numpy.array(["a", "b"]), "best"):
+            with pytest.raises(InputError, match=f"unknown {name}"):
+                FitOptions(**{name: value})
+    with pytest.raises(InputError, match="columns must be a dict"):
+        dataset_from_python(ROWS, column_kinds=["a"])
+    with pytest.raises(InputError, match="a single number"):
+        dataset_from_python(torch.tensor(1))
 
 
 def test_dates_out_of_range_and_surrogates_are_one_line():

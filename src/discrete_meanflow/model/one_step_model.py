@@ -36,6 +36,7 @@ from discrete_meanflow.model.options import (
     Matching,
     MethodName,
     SampleOptions,
+    check_flag,
 )
 from discrete_meanflow.model.prepare import prepare
 from discrete_meanflow.model.run_folder import Config, read_config, read_weights
@@ -191,6 +192,7 @@ class OneStepModel:
             from_checkpoint: use the newest checkpoint if training is not finished.
         """
         folder = check_path(folder)
+        check_flag("from_checkpoint", from_checkpoint)
         config = read_config(folder)
         kernel = read_weights(folder, config, from_checkpoint).to(find_device(device))
         return cls(folder, config, kernel)
@@ -236,6 +238,7 @@ class OneStepModel:
                 the step before.
             labels: whether to return ``(records, classes)``.
         """
+        check_flag("labels", labels)
         options = SampleOptions(
             n,
             steps,
@@ -310,7 +313,7 @@ class OneStepModel:
             lm_steps: training steps of a reference language model that measures bits per symbol.
             target: column of a table whose prediction measures the utility of samples.
         """
-        options = EvaluateOptions(n, cast(tuple[int, ...], steps), seed, lm_steps)
+        options = EvaluateOptions(n, cast("tuple[int, ...]", steps), seed, lm_steps)
         kept = self.config.plan.evaluated_steps(self.config.codec, options.steps)
         options = replace(options, steps=kept)
         check_target(self.config.codec, target)

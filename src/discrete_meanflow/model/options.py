@@ -6,7 +6,6 @@ The commands take their help from the docstrings. Fields are annotated with the 
 
 import math
 import numbers
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -39,6 +38,12 @@ def optional(metavar: str, **shown: Any) -> dict[str, Any]:
     ``append`` collects the values of an option that is given several times.
     """
     return {"metavar": metavar, "help_behavior_hint": "", **shown}
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless a value is True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {shown(value)}")
 
 
 class _Checked:
@@ -216,8 +221,7 @@ class SampleOptions(_Checked):
         # The logit processors check the ranges of these two.
         self._real("temperature", -math.inf, math.inf)
         self._real("top_p", -math.inf, math.inf)
-        if not isinstance(self.refine, bool):
-            raise InputError(f"refine must be True or False, got {shown(self.refine)}")
+        check_flag("refine", self.refine)
 
 
 @dataclass(frozen=True)
@@ -243,9 +247,10 @@ class EvaluateOptions(_Checked):
         self._whole("lm_steps", 0)
         if 0 < self.lm_steps < FEWEST_LM_STEPS:
             raise InputError(f"lm_steps must be 0 or at least {FEWEST_LM_STEPS}")
-        if not isinstance(self.steps, Iterable):
-            raise InputError(f"steps must be a list of numbers, got {shown(self.steps)}")
-        steps = tuple(SampleOptions(steps=k).steps or 0 for k in self.steps)
+        try:
+            steps = tuple(SampleOptions(steps=k).steps or 0 for k in self.steps)
+        except TypeError:
+            raise InputError(f"steps must be a list of numbers, got {shown(self.steps)}") from None
         if not all(steps) or not steps or len(set(steps)) < len(steps):
             values = " ".join(map(str, steps)) or "none"
             raise InputError(f"steps must be distinct numbers from 1, got {values}")
