@@ -492,7 +492,8 @@ def test_fit_accepts_a_tokenizer(tokenizer):
     model = OneStepModel.fit(strings, iterations=4, size=1e4, batch=8, tokenizer=tokenizer)
     assert (model.config.codec.vocabulary, model.config.codec.length) == (7, 3)
     for wrong, message in (
-        ({"kind": "smiles"}, "for lines, not for smiles"), ({"tokenizer": 3}, "got int"),
+        ({"kind": "smiles"}, "for lines, not for smiles"),
+        ({"tokenizer": 3}, "3 cannot be the path"),
         ({"tokenizer": "missing.json"}, "No such file"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
