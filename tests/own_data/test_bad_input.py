@@ -169,7 +169,7 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
         (("--infill", "zzzzzzzz"), "8 positions; records have at most 4"),
         (
             ("--infill", "0a"),
-            "'0' at position 0 is not in the alphabet abcdefghijk_; an unknown po",
+            "not in the alphabet abcdefghijk_; an unknown position is ?",
         ),
         (("--infill", "abcdefgh"), "8 positions; records have at most 4"),
         (("--steps", "0"), "steps must be at least 1"),

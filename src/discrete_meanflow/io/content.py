@@ -101,8 +101,8 @@ def text_chunks(path: Path, translate: bool = True) -> Iterator[str]:
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
         raise InputError(
-            f"{path}, line {line}: not {error.encoding[:6].upper()} text; convert the file, as with "
-            "iconv -f LATIN1 -t UTF-8 FILE"
+            f"{path}, line {line}: not {error.encoding[:6].upper()} text; convert the file, as "
+            "with iconv -f LATIN1 -t UTF-8 FILE"
         ) from None
 
 
