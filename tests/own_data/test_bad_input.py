@@ -61,6 +61,12 @@ BAD_FILES = [
     ("a.smi", b" \n \n", "it contains no record"),
     ("a.npz", b"PK\x03\x04 no archive", "cannot read"),
     ("a.npy.gz", gzip.compress(b"no array", mtime=0), "cannot read"),
+    ("a.csv", "a,b\nä,1\nö,2\n".encode("latin1"), "line 2: not UTF-8 text; convert the file, as"),
+    ("a.csv", b"\xff\xfea\x00,\x00b\x00\n\x00\x00\xd8", "line 2: not UTF-16 text"),
+    ("a.xlsx", b"PK", "is a workbook; save its sheet as .csv"),
+    ("a.zip", b"PK", "is an archive; unpack it"),
+    ("a.png", b"", "is a picture; collect the pictures"),
+    ("a.pkl", b"", "is a pickle, which may run code; save it as"),
     ("a.parquet.gz", gzip.compress(b"no table", mtime=0), "cannot read"),
 ]
 
@@ -74,6 +80,30 @@ def test_bad_data_gives_an_error_of_one_line(name, content, message, tmp_path, m
     assert message in err
     assert name in err
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_folder_as_file_is_one_line(tmp_path, monkeypatch, capsys):
+    for content, message in ((None, "is a folder, not a file"), ("{}", "use dmf sample")):
+        if content is not None:
+            (tmp_path / "config.json").write_text(content)
+        code, _, err = in_process(monkeypatch, capsys, "train", tmp_path, "--iterations", 4)
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("kind", ["lines", "table", "windows"])
+def test_text_with_a_byte_order_mark_may_be_utf16(encoding, kind, tmp_path):
+    """As Excel and the PowerShell write it."""
+    plain, wide = tmp_path / "plain", tmp_path / "wide"
+    text = "name\tcolour\n" + "anna\trød\nbo\tblå\n" * 60
+    plain.write_text(text, "utf-8")
+    mark = b"" if encoding == "utf-16" else "\ufeff".encode(encoding)
+    wide.write_bytes(mark + text.encode(encoding))
+    one, other = (kinds.find_kind(kind).read(path) for path in (plain, wide))
+    assert one.codec.describe() == other.codec.describe()
+    assert torch.equal(one.encoded(), other.encoded())
+    assert detect(plain).name == detect(wide).name
 
 
 @pytest.mark.parametrize(
@@ -138,6 +168,11 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, whole_files, data)
     ("words", "message"),
     [
         (("--infill", "zz"), "'z' at position 0 is not in the alphabet"),
+        (("--infill", "zzzzzzzz"), "8 positions; records have at most 4"),
+        (
+            ("--infill", "0a"),
+            "not in the alphabet abcdefghijk_; an unknown position is ?",
+        ),
         (("--infill", "abcdefgh"), "8 positions; records have at most 4"),
         (("--steps", "0"), "steps must be at least 1"),
         (("-n", "0"), "n must be at least 1"),

@@ -49,8 +49,6 @@ class Compare:
         from discrete_meanflow.model.read import file_context, read_dataset
         from discrete_meanflow.run.progress import progress_printer
 
-        if not self.file.exists():
-            raise InputError(f"{self.file} does not exist")
         check_scikit_learn()  # samples that cannot be scored would be lost
         console = Console()
         kind, dataset = read_dataset(self.file, self.reading)

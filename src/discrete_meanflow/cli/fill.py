@@ -7,7 +7,6 @@ from typing import Annotated
 import tyro
 
 from discrete_meanflow.cli.options import OptionalPath, RunFolder
-from discrete_meanflow.errors import InputError
 from discrete_meanflow.model.options import Device, SampleOptions, optional
 from discrete_meanflow.run.progress import say
 
@@ -32,12 +31,12 @@ class Fill:
     """Device to sample on."""
 
     def __call__(self) -> None:
+        from discrete_meanflow.io.content import check_readable
         from discrete_meanflow.io.table.table_kind import Table
         from discrete_meanflow.model.fill import Holes, fill, table_codec
         from discrete_meanflow.model.one_step_model import OneStepModel
 
-        if not self.file.exists():
-            raise InputError(f"{self.file} does not exist")
+        check_readable(self.file)
         options = SampleOptions(self.draws, self.steps, self.seed)
         model = OneStepModel.load(self.run, self.device)
         codec = table_codec(model.config)

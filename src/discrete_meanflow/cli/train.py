@@ -91,8 +91,6 @@ class Train:
     def _file(self) -> Path:
         if self.file is None:
             raise InputError("train: pass a FILE, or --resume RUN")
-        if not self.file.exists():
-            raise InputError(f"{self.file} does not exist")
         return self.file
 
     @property

@@ -21,6 +21,17 @@ from discrete_meanflow.io.unpacking import UnpackedFile
 CHUNK_BYTES = 1 << 22  # read at once
 GZIP_MAGIC = b"\x1f\x8b"
 SMILES_END = re.compile(r"[\s,;]")  # SMILES contain none of these
+UNREAD = {
+    **dict.fromkeys(
+        ("xlsx", "xls", "ods"),
+        "a workbook; save its sheet as .csv, or use OneStepModel.fit(pandas.read_excel(...))",
+    ),
+    **dict.fromkeys(("zip", "tar", "tgz", "7z"), "an archive; unpack it and pass one file"),
+    **dict.fromkeys(
+        ("png", "jpg", "jpeg"), "a picture; collect the pictures of a data set in one .npy array"
+    ),
+    **dict.fromkeys(("pkl", "pickle"), "a pickle, which may run code; save it as .parquet or .npy"),
+}  # what files of other formats are, and what to do
 MAX_LINE = 10_000_000  # characters; anything longer is not a text with lines
 
 
@@ -40,8 +51,28 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 def beginning(path: Path, size: int = 100_000) -> str:
     """Text of the first ``size`` bytes, to detect the kind of a file."""
     with open_decompressed(path) as file:
-        start = file.read(size).decode("utf-8-sig", errors="ignore")
-    return re.sub("\r\n?", "\n", start)
+        start = file.read(size)
+        text = start.decode(_encoding(start), errors="ignore")
+    return re.sub("\r\n?", "\n", text)
+
+
+def _encoding(start: bytes) -> str:
+    """The encoding of a text with these first bytes: UTF-16 if it has that byte-order mark."""
+    is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return "utf-16" if is_utf16 else "utf-8-sig"
+
+
+def check_readable(path: Path) -> None:
+    """Raise for a folder, and for a file of a format that is not read, with what to do."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if path.is_dir():
+        run = (path / "config.json").exists()
+        advice = f"use dmf sample {path}" if run else "pass one of its files"
+        raise InputError(f"{path} is a {'run folder' if run else 'folder'}, not a file; {advice}")
+    suffix = path.name.lower().rpartition(".")[2]
+    if suffix in UNREAD:
+        raise InputError(f"{path} is {UNREAD[suffix]}")
 
 
 def read_text(path: Path) -> str:
@@ -55,10 +86,13 @@ def text_chunks(path: Path, translate: bool = True) -> Iterator[str]:
     Args:
         translate: whether every line ending becomes ``\\n``.
     """
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate)
     lines = 1
     try:
         with open_decompressed(path) as file:
+            encoding = _encoding(file.read(2))
+            file.seek(0)
+            text = codecs.getincrementaldecoder(encoding)()
+            decoder = io.IncrementalNewlineDecoder(text, translate)
             while content := file.read(CHUNK_BYTES):
                 chunk = decoder.decode(content)
                 lines += chunk.count("\n")
@@ -66,7 +100,10 @@ def text_chunks(path: Path, translate: bool = True) -> Iterator[str]:
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         line = lines + error.object[: error.start].count(b"\n")
-        raise InputError(f"{path}, line {line}: not UTF-8 text") from None
+        raise InputError(
+            f"{path}, line {line}: not {error.encoding[:6].upper()} text; convert the file, as "
+            "with iconv -f LATIN1 -t UTF-8 FILE"
+        ) from None
 
 
 def changed_error(path: Path) -> InputError:

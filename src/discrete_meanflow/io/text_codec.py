@@ -99,17 +99,17 @@ class TextCodec(Codec):
             symbols = [None if symbol is None else str(symbol) for symbol in pattern]
         else:
             symbols = self._pattern_symbols(require_string(pattern))
+        length = f"infill has {len(symbols)} positions; records have at most {self.size}"
         for position, symbol in enumerate(symbols):
             if symbol is not None and symbol not in self.alphabet.symbols:
                 alphabet = str(self.alphabet)
                 shown = f"{alphabet[:MAX_SHOWN]} ..." if len(alphabet) > MAX_SHOWN else alphabet
                 raise InputError(
-                    f"infill: {symbol!r} at position {position} is not in the alphabet {shown}"
+                    f"infill: {symbol!r} at position {position} is not in the alphabet {shown}; "
+                    "an unknown position is ?" + f"; {length}" * (len(symbols) > self.size)
                 )
         if len(symbols) > self.size:
-            raise InputError(
-                f"infill has {len(symbols)} positions; records have at most {self.size}"
-            )
+            raise InputError(length)
         pad = self.alphabet.pad
         if pad is not None and pad in symbols:
             end = symbols.index(pad)

@@ -19,6 +19,7 @@ from discrete_meanflow.metric.two_samples import (
 )
 from discrete_meanflow.types import State
 
+TREES = 100  # of the forests of completions, of which an evaluation has a dozen
 MIN_PAIR_RECORDS = 20  # with exactly one of two positions observed, for a pair to be compared
 MAX_LOOKUPS = 200_000_000  # pairs of symbols read from the training set
 MAX_TABLE = 1 << 22  # pairs of symbols up to which those of the training set are ticked in a table
@@ -45,7 +46,7 @@ def completion_auc(x: State, y: State, observed: Tensor, seed: int = 0) -> float
         for half in (order[: len(x) // 2], order[len(x) // 2 :])
     )
     completed = torch.arange(len(both)) >= len(x)
-    classifier = forest.random_forest(seed).fit(features[train], completed[train])
+    classifier = forest.random_forest(seed, TREES).fit(features[train], completed[train])
     return forest.auc(completed[test], classifier.predict_proba(features[test])[:, -1])
 
 

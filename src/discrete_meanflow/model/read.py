@@ -1,13 +1,12 @@
 """Read a file into a dataset, according to the options."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from discrete_meanflow.errors import InputError
 from discrete_meanflow.io.codec import Dataset
-from discrete_meanflow.io.content import location_of
+from discrete_meanflow.io.content import check_readable, location_of
 from discrete_meanflow.io.detect import detect
 from discrete_meanflow.io.kind import Kind
 from discrete_meanflow.io.kinds import find_kind
@@ -29,8 +28,7 @@ OPTION_KINDS: dict[str, type[Kind]] = {
 
 def read_dataset(path: Path, options: ReadOptions) -> tuple[Kind, Dataset]:
     """Choose the kind of a file and read it. Errors name the file."""
-    if not os.path.exists(path):
-        raise InputError(f"{path} does not exist")
+    check_readable(path)
     kind = choose_kind(path, options)
     with file_context(path, options):
         dataset = kind.read(path)
