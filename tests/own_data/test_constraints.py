@@ -60,8 +60,6 @@ def test_constraints_of_a_run_hold_in_samples_and_completions(model, tmp_path):
         again.fill(holes[["start", "end"]])
     config = json.loads((tmp_path / "copy" / "config.json").read_text())
     assert config["codec"]["constraints"] == CONSTRAINTS
-    del config["codec"]["constraints"]  # as runs of earlier versions
-    assert TableCodec.from_json(config["codec"]).constraints == ()
 
 
 def test_rows_of_a_frame_are_conditions(model):

@@ -280,7 +280,7 @@ def test_missing_cells_are_a_value(name, tmp_path):
     write_frame(frame, path)
     dataset = Table().read(path)
     assert [column.levels for column in dataset.codec.columns] == [
-        ("", "1.5"), ("", "Al", "Bo", "Nan"),
+        ("1.5", ""), ("", "Al", "Bo", "Nan"),
     ]  # fmt: skip
     card = dataset.codec.card(dataset)
     assert card["missing cells"] == {"x": 20, "who": 10}

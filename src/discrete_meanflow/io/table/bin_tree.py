@@ -60,16 +60,19 @@ def _runs(counts: numpy.ndarray, limit: int) -> list[tuple[int, int]]:
     if n <= BRANCHES:
         return [(i, i + 1) for i in range(n)]
     runs: list[tuple[int, int]] = []
-    target, start = _run_mass(counts), 0
+    target, start, credit = _run_mass(counts), 0, 0.0
     while start < n:
         left = BRANCHES - len(runs) - 1  # runs that remain after this one
         shortest = max(1, n - start - left * limit)
-        end, mass = start + 1, counts[start]
+        end, mass = start + 1, float(counts[start])
         while end < n and end - start < limit:
-            if end - start >= shortest and mass + counts[end] / 2 > target:
+            if end - start >= shortest and mass + counts[end] / 2 > target + credit:
                 break
-            mass += counts[end]
+            mass += float(counts[end])
             end += 1
+        # What a run lacks, the next one gets; a spike, which is much too large, takes nothing.
+        missing = target + credit - mass
+        credit = missing if abs(missing) < target else 0.0
         runs.append((start, n if left == 0 else end))
         start = runs[-1][1]
     return runs
