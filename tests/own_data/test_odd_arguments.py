@@ -30,7 +30,7 @@ FIT = [
     ({"seed": None}, "seed must be a whole number"),
     ({"kind": []}, "unknown kind"),
     ({"constraints": 5}, "constraints must be a list of strings"),
-    ({"on_progress": None}, "on_progress must be a function"),
+    ({"on_progress": 5}, "on_progress must be a function"),
     ({"out": 5}, "5 cannot be the path"),
     ({"out": "\0"}, "cannot be the path"),
     ({"out": "\ud800"}, r"'\\ud800' cannot be the path"),

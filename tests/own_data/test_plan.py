@@ -256,7 +256,7 @@ def test_folder_of_another_version_is_one_line(tmp_path):
     path, content = folder / "config.json", json.loads((folder / "config.json").read_text())
     for version, shown in (("discrete-meanflow run 1", "1"), (2, "2"), (None, "unknown")):
         path.write_text(json.dumps(content | {"format": version}))
-        message = rf"was written by another version \(format {shown}, this is 5\); train again"
+        message = rf"was written by another version \(format {shown}, this is 6\); train again"
         with pytest.raises(InputError, match=message):
             run.read_config(folder)
 

@@ -122,9 +122,12 @@ def test_checkpoint_of_another_network_is_rejected(tmp_path):
     names = [name for name, _ in config.plan.kernel(config.codec).named_parameters()]
     path = folder / "checkpoint-1.safetensors"
     save_file({f"ema/{name}": torch.zeros(2, 3) for name in names}, path)
+    with pytest.raises(InputError, match="too few for the network"):
+        OneStepModel.load(folder, from_checkpoint=True)
+    save_file({f"ema/{name}": torch.zeros(9999, 3) for name in names}, path)
     with pytest.raises(InputError, match="float32 of shape"):
         OneStepModel.load(folder, from_checkpoint=True)
-    save_file({f"ema/{name}": torch.zeros(2, 3) for name in names[1:]}, path)
+    save_file({f"ema/{name}": torch.zeros(9999, 3) for name in names[1:]}, path)
     with pytest.raises(InputError, match="unexpected tensor names"):
         OneStepModel.load(folder, from_checkpoint=True)
 
