@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 LENGTH_SCALE = 8.0  # symbols within which points are alike
-SCALE = 4.0  # of the points; with it, neighbours are told apart about when unordered symbols are
+SCALE = 4.0  # of the points: with a larger one, coarse differences show before the clock starts
 NUGGET = 0.004  # share of its own that each point has
 
 
