@@ -50,7 +50,7 @@ def test_same_records_give_the_same_bytes(folders):
 
 def test_parent_folder_stands_for_the_runs_in_it(runs):
     names = [part.children[0].text for part in parse(report_page([runs])).all("article")]
-    assert names == ["images", "lists", "molecules", "rows", "words"]
+    assert names == ["images", "lists", "molecules", "rows", "table", "words"]
 
 
 def test_folders_of_the_same_name_have_distinct_names(runs, tmp_path):
